@@ -1,0 +1,104 @@
+"""Fleets for tests of model, engine and ops, in one line each; shapes as the real service gives them."""
+
+import dataclasses
+import datetime
+
+from tpuctl.model import fleet, states, topology
+
+NOW = datetime.datetime(2026, 1, 5, 8, 0, tzinfo=datetime.UTC)
+EVERY_SOURCE = tuple(fleet.Source(name, "1", NOW) for name in fleet.SourceName)
+
+
+def host(cube_id: str, index: int, **changes: object) -> fleet.Host:
+    """Host `index` (0 to 15) of a cube, with the ids of its place in the partition tree."""
+    ids = (
+        f"{cube_id}.221.{index}",
+        f"{cube_id}.222.{index // 2}",
+        f"{cube_id}.224.{index // 4}",
+        f"{cube_id}.244.{index // 8}",
+        cube_id,
+    )
+    plain = fleet.Host(
+        name=f"node-{cube_id}-{index:02}",
+        cube_id=cube_id,
+        partition_ids=ids,
+        partition_states=(states.PartitionState.HEALTHY,) * len(topology.PARTITION_SHAPES),
+        ready=True,
+        ready_since=NOW,
+        schedulable=True,
+        slice_name="",
+        pool=f"pool-{cube_id}",
+        uid=f"uid-{cube_id}-{index}",
+    )
+    return plain._replace(**changes)
+
+
+def cube(
+    cube_id: str,
+    block: str = "b1",
+    *,
+    hosts: int = 16,
+    state: states.PartitionState = states.PartitionState.HEALTHY,
+) -> fleet.Cube:
+    """A cube whose 4x4x4 label says `state`; missing hosts make it and what they belong to INCOMPLETE."""
+    present = [host(cube_id, index) for index in range(hosts)]
+    sizes = {shape: shape.hosts for shape in topology.PARTITION_SHAPES}
+    counts: dict[str, int] = {}
+    for item in present:
+        for partition_id in item.partition_ids:
+            counts[partition_id] = counts.get(partition_id, 0) + 1
+    labelled = []
+    for item in present:
+        labels = [
+            states.PartitionState.HEALTHY
+            if counts[item.partition_id(shape)] == sizes[shape]
+            else states.PartitionState.INCOMPLETE
+            for shape in topology.PARTITION_SHAPES
+        ]
+        if hosts == topology.HOSTS_PER_CUBE:
+            labels[-1] = state
+        labelled.append(item._replace(partition_states=tuple(labels)))
+    return fleet.Cube(id=cube_id, block=block, hosts=tuple(labelled))
+
+
+def changed(item: fleet.Cube, index: int, **changes: object) -> fleet.Cube:
+    """The cube with one host changed."""
+    hosts = list(item.hosts)
+    hosts[index] = hosts[index]._replace(**changes)
+    return dataclasses.replace(item, hosts=tuple(hosts))
+
+
+def slice_of(name: str, shape: str, *partition_ids: str, **changes: object) -> fleet.Slice:
+    plain = fleet.Slice(
+        name=name,
+        uid=f"uid-{name}",
+        topology=topology.parse(shape),
+        raw_topology=shape,
+        partition_ids=tuple(sorted(partition_ids)),
+        state=states.SliceState.ACTIVE,
+        reason="ACTIVE",
+        ready="True",
+        message="",
+        created_at=NOW,
+        since=NOW,
+        deleting=False,
+        owner=None,
+        revision="1",
+    )
+    return plain._replace(**changes)
+
+
+def pod(name: str, node: str, **changes: object) -> fleet.Pod:
+    return fleet.Pod("default", name, f"uid-{name}", node, "Running", 4, "Job/train", NOW)._replace(**changes)
+
+
+def fleet_of(*cubes: fleet.Cube, slices: tuple = (), pods: tuple = ()) -> fleet.Fleet:
+    """A fleet of these cubes, blocks as the cubes say; every source was read."""
+    ids = sorted({item.block for item in cubes})
+    blocks = tuple(
+        fleet.Block(id=block, cubes=tuple(sorted((c for c in cubes if c.block == block), key=lambda c: c.id)))
+        for block in ids
+    )
+    return fleet.Fleet(
+        cluster="p/l/c", observed_at=NOW, blocks=blocks, slices=slices, pods=pods, sources=EVERY_SOURCE
+    )

@@ -1,0 +1,119 @@
+"""One retry policy: deadlines, Retry-After, and looking before writing again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cloud import scripted
+from tpuctl.cloud import retry
+
+
+class Passing(Exception):
+    """May pass; nothing was done."""
+
+
+class Open(Exception):
+    """The write may have been carried out."""
+
+
+class Final(Exception):
+    """Will not pass."""
+
+
+def classify(error):
+    if isinstance(error, Passing):
+        return retry.Fault(again=True, after_s=error.args[0] if error.args else None)
+    if isinstance(error, Open):
+        return retry.Fault(again=True, ambiguous=True)
+    return retry.FINAL
+
+
+class Script:
+    """Raises or returns what it was given, in order; the last entry repeats."""
+
+    def __init__(self, *steps):
+        self.steps = list(steps)
+        self.calls = 0
+
+    def __call__(self):
+        step = self.steps[min(self.calls, len(self.steps) - 1)]
+        self.calls += 1
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+
+@pytest.fixture
+def clock():
+    return scripted.FakeClock()
+
+
+def test_a_read_is_repeated_until_it_works(clock):
+    attempt = Script(Passing(), Open(), "found")
+    assert retry.read(clock, classify, attempt) == "found"
+    assert attempt.calls == 3
+    assert len(clock.slept) == 2
+
+
+def test_a_final_error_is_raised_at_once_and_as_it_is(clock):
+    final = Final("why")
+    with pytest.raises(Final) as caught:
+        retry.read(clock, classify, Script(final))
+    assert caught.value is final
+    assert clock.slept == []
+
+
+def test_the_last_error_itself_is_raised_at_the_deadline(clock):
+    started_s = clock.now_s
+    attempt = Script(Passing())
+    with pytest.raises(Passing):
+        retry.read(clock, classify, attempt, policy=retry.Policy(deadline_s=10.0))
+    assert attempt.calls > 3
+    assert clock.now_s - started_s <= 10.0
+
+
+def test_delays_grow_and_stay_bounded(clock):
+    policy = retry.Policy(deadline_s=60.0, first_delay_s=1.0, longest_delay_s=4.0, jitter_s=0.0)
+    with pytest.raises(Passing):
+        retry.read(clock, classify, Script(Passing()), policy=policy)
+    assert clock.slept[:4] == [1.0, 2.0, 4.0, 4.0]
+
+
+def test_retry_after_is_waited_for(clock):
+    assert retry.read(clock, classify, Script(Passing(7.0), "found")) == "found"
+    assert clock.slept == [7.0]
+
+
+def test_retry_after_beyond_the_deadline_is_not_waited_for(clock):
+    with pytest.raises(Passing):
+        retry.read(clock, classify, Script(Passing(3600.0), "found"))
+    assert clock.slept == []
+
+
+def test_a_write_with_an_open_outcome_looks_and_adopts_what_it_finds(clock):
+    attempt, look = Script(Open(), "written twice"), Script("found")
+    assert retry.write(clock, classify, attempt, look=look) == "found"
+    assert (attempt.calls, look.calls) == (1, 1)
+
+
+def test_a_write_that_did_not_happen_is_sent_again(clock):
+    attempt, look = Script(Open(), "written"), Script(None)
+    assert retry.write(clock, classify, attempt, look=look) == "written"
+    assert (attempt.calls, look.calls) == (2, 1)
+
+
+def test_a_look_that_fails_is_repeated_before_anything_is_written(clock):
+    attempt, look = Script(Open(), "written twice"), Script(Passing(), Open(), "found")
+    assert retry.write(clock, classify, attempt, look=look) == "found"
+    assert (attempt.calls, look.calls) == (1, 3)
+
+
+def test_a_write_that_surely_did_not_happen_needs_no_look(clock):
+    attempt, look = Script(Passing(), "written"), Script(Final())
+    assert retry.write(clock, classify, attempt, look=look) == "written"
+    assert look.calls == 0
+
+
+def test_a_final_answer_of_the_look_ends_the_write(clock):
+    with pytest.raises(Final):
+        retry.write(clock, classify, Script(Open()), look=Script(Final()))

@@ -1,0 +1,219 @@
+"""`tpuctl cube`: hosts, state, and which slice holds what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tpuctl.cli import commands, completion, durations, maps, options, output, session, wiring
+from tpuctl.model import errors, fleet, states, topology
+from tpuctl.ops import forming, views
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+app = commands.App(help="Show cubes: hosts, state, and which slice holds them.")
+
+_SOURCES = (
+    fleet.SourceName.NODES,
+    fleet.SourceName.SLICES,
+    fleet.SourceName.NODE_POOLS,
+    fleet.SourceName.CAPACITY,
+)
+_STYLES = {
+    states.Verdict.HEALTHY: "green",
+    states.Verdict.DEGRADED: "yellow",
+    states.Verdict.UNHEALTHY: "bold red",
+    states.Verdict.INCOMPLETE: "yellow",
+    states.Verdict.UNKNOWN: "yellow",
+}
+
+
+@app.command("list")
+def list_cubes(
+    block: options.BlockOption = None,
+    state: Annotated[
+        list[states.Verdict] | None,
+        typer.Option("--state", help="Only cubes judged so; may be given several times."),
+    ] = None,
+    free: Annotated[bool, typer.Option("--free", help="Only cubes that a slice could take now.")] = False,
+    as_map: Annotated[bool, typer.Option("--map", help="Draw blocks as grids, one cell a cube.")] = False,
+    file: options.FleetOption = None,
+    fmt: output.FormatOption = None,
+    no_headers: output.NoHeadersOption = False,
+) -> None:
+    """List cubes with their block, node pool, hosts, state and slice.
+
+    A sub-block that has no nodes yet is listed under its name in the reservation, since its partition id is
+    not known before.
+
+    Examples:
+      tpuctl cube list
+      tpuctl cube list --map
+      tpuctl cube list --state unhealthy --state incomplete -o name
+    """
+    snapshot = wiring.snapshot(_SOURCES, file)
+    if as_map:
+        _draw(_only_block(snapshot, block))
+        return
+    found = [
+        view
+        for view in views.cubes(_only_block(snapshot, block))
+        if (not state or view.verdict in state) and (not free or view.is_free)
+    ]
+    output.render_list(
+        "Cube",
+        found,
+        columns=_columns(),
+        to_plain=_plain,
+        name_of=lambda view: f"cube/{view.cube.id}",
+        fmt=fmt,
+        no_headers=no_headers,
+        observed_at=snapshot.observed_at,
+    )
+    tell_strays(snapshot)
+
+
+@app.command()
+def show(
+    cube: Annotated[
+        str,
+        typer.Argument(
+            metavar="CUBE",
+            help="Partition id, node pool or sub-block.",
+            autocompletion=completion.complete_cubes,
+        ),
+    ],
+    file: options.FleetOption = None,
+    fmt: output.FormatOption = None,
+) -> None:
+    """Show one cube: its hosts, its partitions and every reason for its state.
+
+    Examples:
+      tpuctl cube show 5f0c54a1d2b34e6f8a9b0c1d2e3f4a5b
+    """
+    snapshot = wiring.snapshot(_SOURCES, file)
+    wanted = forming.find_cube(snapshot, cube)
+    view = next(view for view in views.cubes(snapshot) if view.cube is wanted)
+    output.render_one(
+        "Cube",
+        {**_plain(view), "hosts": [_host(host) for host in wanted.hosts], "partitions": _partitions(wanted)},
+        rows=_rows(snapshot, view),
+        name=f"cube/{wanted.id}",
+        fmt=fmt,
+        observed_at=snapshot.observed_at,
+    )
+
+
+def tell_strays(snapshot: fleet.Fleet) -> None:
+    """Warn of TPU nodes that belong to no cube: they are hardware that nobody uses."""
+    for stray in snapshot.strays:
+        session.current().terminal.warn(f"node {stray.node} belongs to no cube: {stray.why}")
+
+
+def _draw(snapshot: fleet.Fleet) -> None:
+    screen = session.current().terminal
+    if not snapshot.blocks:
+        screen.note("No cubes found.")
+        return
+    screen.out("\n".join(maps.draw(snapshot, screen.styled)))
+
+
+def _only_block(snapshot: fleet.Fleet, block: str | None) -> fleet.Fleet:
+    if block is None:
+        return snapshot
+    found = tuple(item for item in snapshot.blocks if block in (item.id, item.name))
+    if not found:
+        known = ", ".join(item.label for item in snapshot.blocks) or "none"
+        raise errors.NotFound(f"there is no block '{block}'", hint=f"blocks: {known}")
+    return snapshot.with_blocks(found)
+
+
+def _columns() -> list[output.Column[views.CubeView]]:
+    column = output.Column
+    return [
+        column("CUBE", lambda view: view.cube.id, shorten=True),
+        column("BLOCK", lambda view: view.block.label, shorten=True),
+        column("POOL", lambda view: view.pool, shorten=True),
+        column("HOSTS", lambda view: f"{view.cube.ready_hosts}/{topology.HOSTS_PER_CUBE}"),
+        column("STATE", lambda view: view.verdict, style=lambda view: _STYLES[view.verdict]),
+        column("SLICE", lambda view: ",".join(view.slices)),
+        column("SUB-BLOCK", lambda view: view.cube.sub_block and view.cube.sub_block.name, wide=True),
+        column("WHY", lambda view: "; ".join(view.reasons), wide=True),
+    ]
+
+
+def _plain(view: views.CubeView) -> dict[str, Any]:
+    cube = view.cube
+    return {
+        "id": cube.id,
+        "block": {"id": view.block.id, "name": view.block.name},
+        "nodePool": view.pool or None,
+        "nodePoolStatus": cube.pool.raw_status if cube.pool else None,
+        "subBlock": cube.sub_block.name if cube.sub_block else None,
+        "hosts": len(cube.hosts),
+        "readyHosts": cube.ready_hosts,
+        "verdict": str(view.verdict),
+        "reasons": list(view.reasons),
+        "partitionState": str(cube.state),
+        "schedulable": view.is_schedulable,
+        "free": view.is_free,
+        "slices": list(view.slices),
+    }
+
+
+def _host(host: fleet.Host) -> dict[str, Any]:
+    return {
+        "name": host.name,
+        "ready": host.ready,
+        "readySince": host.ready_since,
+        "schedulable": host.schedulable,
+        "taints": list(host.taints),
+        "slice": host.slice_name or None,
+        "maintenanceAt": host.maintenance_at,
+    }
+
+
+def _partitions(cube: fleet.Cube) -> list[dict[str, Any]]:
+    return [
+        {"id": part.id, "shape": str(part.shape), "state": str(part.state), "hosts": list(part.hosts)}
+        for part in cube.partitions
+    ]
+
+
+def _rows(snapshot: fleet.Fleet, view: views.CubeView) -> list[tuple[str, object]]:
+    cube = view.cube
+    sub_block = cube.sub_block
+    health = f"{sub_block.health or 'unknown'} (reservation)" if sub_block else None
+    return [
+        ("Cube", cube.id),
+        ("Block", f"{view.block.label} ({view.block.id})" if view.block.name else view.block.id),
+        ("Sub-block", sub_block.name if sub_block else None),
+        ("Node pool", f"{view.pool} ({cube.pool.raw_status})" if cube.pool else view.pool),
+        ("State", "\n".join((str(view.verdict), *view.reasons))),
+        ("Hardware", health),
+        ("Slices", ", ".join(view.slices)),
+        ("Hosts", "\n".join(_host_line(snapshot, host) for host in cube.hosts)),
+        ("Partitions", "\n".join(_shape_lines(cube))),
+    ]
+
+
+def _host_line(snapshot: fleet.Fleet, host: fleet.Host) -> str:
+    ready = {True: "ready", False: "not ready", None: "silent"}[host.ready]
+    since = durations.age(snapshot.observed_at, host.ready_since)
+    marks = [*(() if host.schedulable else ("cordoned",)), *host.taints]
+    return f"{host.name}  {ready} for {since}" + (f"  {', '.join(marks)}" if marks else "")
+
+
+def _shape_lines(cube: fleet.Cube) -> Sequence[str]:
+    """How many partitions of each shape are in which state."""
+    lines = []
+    for shape in reversed(topology.PARTITION_SHAPES):
+        found = [part.state for part in cube.partitions if part.shape == shape]
+        counts = ", ".join(
+            f"{found.count(state)} {state}" for state in states.PartitionState if state in found
+        )
+        if counts:
+            lines.append(f"{shape}  {counts}")
+    return lines

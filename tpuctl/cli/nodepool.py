@@ -1,0 +1,251 @@
+"""`tpuctl nodepool`: turn reserved sub-blocks into cubes, one node pool each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tpuctl.cli import commands, completion, durations, options, output, session, wiring
+from tpuctl.model import errors, fleet, topology
+from tpuctl.model.exit_status import ExitStatus
+from tpuctl.ops import carving, pool_deletion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+app = commands.App(help="Turn reserved sub-blocks into cubes, one node pool each.")
+
+_STYLES = {carving.Result.FULL: "green", carving.Result.PARTIAL: "yellow", carving.Result.FAILED: "bold red"}
+
+
+@app.command()
+def setup(
+    block: options.BlockOption = None,
+    cubes: Annotated[
+        int | None, typer.Option("--cubes", min=1, help="At most so many cubes, those that exist included.")
+    ] = None,
+    max_in_flight: Annotated[
+        int, typer.Option("--max-in-flight", min=1, help="Node pool creations at once.")
+    ] = carving.DEFAULT_IN_FLIGHT,
+    dry_run: options.DryRunOption = False,
+    timeout: Annotated[durations.Duration, options.timeout_option("4h")] = durations.Duration(  # noqa: B008
+        carving.DEFAULT_TIMEOUT_S
+    ),
+    fmt: output.FormatOption = None,
+) -> int:
+    """Make a node pool for every sub-block that has none.
+
+    Turns the slice controller on and creates the workload policy if need be. A sub-block with broken hosts
+    gets its pool too: the healthy hosts come up, the others join when they are repaired. Run it again after
+    an interruption, it goes on where it stopped.
+
+    Examples:
+      tpuctl nodepool setup
+      tpuctl nodepool setup --block res-block-0001 --cubes 12
+      tpuctl nodepool setup --dry-run
+    """
+    ports = wiring.ports()
+    policy = wiring.context().policy
+    prepared = carving.prepare(ports, policy=policy, block=block, limit=cubes)
+    if dry_run:
+        _show_plan(prepared, fmt)
+        return ExitStatus.OK
+    outcome = carving.execute(
+        ports, session.current().terminal.reporter(), prepared, in_flight=max_in_flight, timeout_s=timeout
+    )
+    _show_outcome(outcome, fmt)
+    return _status(outcome)
+
+
+@app.command("list")
+def list_pools(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = False) -> None:
+    """List the node pools made for cubes.
+
+    A pool in ERROR can have all its nodes: the status may be left over from a first attempt.
+
+    Examples:
+      tpuctl nodepool list -o wide
+    """
+    ports = wiring.ports()
+    hosts = carving.ready_hosts_by_pool(ports)
+    output.render_list(
+        "NodePool",
+        [pool for pool in ports.pools.list() if pool.reservation],
+        columns=_columns(hosts),
+        to_plain=lambda pool: _plain(pool, hosts),
+        name_of=lambda pool: f"nodepool/{pool.name}",
+        fmt=fmt,
+        no_headers=no_headers,
+        empty="No node pools for cubes found.",
+    )
+
+
+@app.command()
+def show(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Node pool.", autocompletion=completion.complete_pools)
+    ],
+    fmt: output.FormatOption = None,
+) -> None:
+    """Show one node pool.
+
+    Examples:
+      tpuctl nodepool show cube-res-block-0001-subblock-0001
+    """
+    ports = wiring.ports()
+    pools = ports.pools.list()
+    pool = next((pool for pool in pools if pool.name == name), None)
+    if pool is None:
+        raise errors.NotFound(
+            f"there is no node pool '{name}'",
+            hint=completion.did_you_mean(name, [pool.name for pool in pools]),
+        )
+    hosts = carving.ready_hosts_by_pool(ports)
+    output.render_one(
+        "NodePool",
+        _plain(pool, hosts),
+        rows=[
+            ("Node pool", pool.name),
+            ("Status", "\n".join((pool.raw_status, *pool.conditions))),
+            ("Hosts", f"{hosts.get(name, 0)} ready of {pool.wanted_hosts}"),
+            ("Reservation", pool.reservation),
+            ("Block", pool.block),
+            ("Sub-block", pool.sub_block),
+            ("Policy", pool.policy),
+        ],
+        name=f"nodepool/{name}",
+        fmt=fmt,
+    )
+
+
+@app.command()
+def delete(
+    pools: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME...", help="Node pools.", autocompletion=completion.complete_pools),
+    ],
+    yes: options.YesOption = False,
+    timeout: Annotated[durations.Duration, options.timeout_option("4h")] = durations.Duration(  # noqa: B008
+        carving.DEFAULT_TIMEOUT_S
+    ),
+    fmt: output.FormatOption = None,
+) -> None:
+    """Delete node pools; refused while a slice uses one of them.
+
+    Examples:
+      tpuctl nodepool delete cube-res-block-0001-subblock-0001
+    """
+    wiring.require_named_context("deleting node pools")
+    ports = wiring.ports()
+    screen = session.current().terminal
+    screen.require_answers(yes=yes, what="deleting node pools needs a confirmation")
+    found = pool_deletion.prepare(ports, pools)
+    hosts = carving.ready_hosts_by_pool(ports)
+    total = sum(hosts.get(pool.name, 0) for pool in found)
+    what = found[0].name if len(found) == 1 else f"{len(found)} pools"
+    radius = f"{len(found)} node pools, {total} hosts, {total * topology.CHIPS_PER_HOST:,} chips, no slice"
+    screen.note(f"blast radius in context {wiring.context().name}: {radius}")
+    screen.confirm_name("The hosts and everything on them are deleted.", what, yes=yes)
+    pool_deletion.execute(ports, screen.reporter(), found, timeout_s=timeout)
+    output.render_list(
+        "NodePool",
+        found,
+        columns=[
+            output.Column("NODEPOOL", lambda pool: pool.name),
+            output.Column("RESULT", lambda _: "deleted"),
+        ],
+        to_plain=lambda pool: {"name": pool.name, "result": "deleted"},
+        name_of=lambda pool: f"nodepool/{pool.name}",
+        fmt=fmt,
+    )
+
+
+def _columns(hosts: dict[str, int]) -> list[output.Column[fleet.NodePool]]:
+    column = output.Column
+    return [
+        column("NODEPOOL", lambda pool: pool.name, shorten=True),
+        column("STATUS", lambda pool: pool.raw_status),
+        column("HOSTS", lambda pool: f"{hosts.get(pool.name, 0)}/{pool.wanted_hosts}"),
+        column("BLOCK", lambda pool: pool.block, shorten=True),
+        column("SUB-BLOCK", lambda pool: pool.sub_block, shorten=True),
+        column("RESERVATION", lambda pool: pool.reservation, wide=True),
+        column("POLICY", lambda pool: pool.policy, wide=True),
+        column("CONDITIONS", lambda pool: "; ".join(pool.conditions), wide=True),
+    ]
+
+
+def _plain(pool: fleet.NodePool, hosts: dict[str, int]) -> dict[str, Any]:
+    return {
+        "name": pool.name,
+        "status": pool.raw_status,
+        "wantedHosts": pool.wanted_hosts,
+        "readyHosts": hosts.get(pool.name, 0),
+        "reservation": pool.reservation,
+        "block": pool.block,
+        "subBlock": pool.sub_block or None,
+        "policy": pool.policy,
+        "conditions": list(pool.conditions),
+    }
+
+
+def _show_plan(prepared: carving.Prepared, fmt: output.Format | None) -> None:
+    actions = prepared.actions
+    output.render_list(
+        "PlannedAction",
+        actions,
+        columns=[
+            output.Column("ACTION", lambda action: action.verb),
+            output.Column("TARGET", lambda action: action.target),
+            output.Column("FOR", lambda action: action.purpose),
+        ],
+        to_plain=lambda action: action._asdict(),
+        name_of=lambda action: action.target,
+        fmt=fmt,
+        empty="Nothing to do: every sub-block asked for has a node pool.",
+    )
+    if actions:
+        session.current().terminal.note(
+            "nothing was done; GKE has no dry run, so this was not validated by it"
+        )
+
+
+def _show_outcome(outcome: carving.Outcome, fmt: output.Format | None) -> None:
+    column = output.Column
+    troubled = [item for item in outcome.results if item.result is not carving.Result.FULL]
+    screen = session.current().terminal
+    wanted = output.chosen(fmt)
+    counts = ", ".join(f"{outcome.count(result)} {result}" for result in carving.Result)
+    verb = "set up" if outcome.changed else "unchanged"
+    if wanted is output.Format.TABLE:
+        screen.out(f"{len(outcome.results)} cubes {verb}: {counts}")
+    shown: Sequence[carving.CubeResult] = troubled if wanted is output.Format.TABLE else outcome.results
+    if shown or wanted.is_document:
+        output.render_list(
+            "CubeResult",
+            shown,
+            columns=[
+                column("NODEPOOL", lambda item: item.pool),
+                column("HOSTS", lambda item: f"{item.hosts}/16"),
+                column("RESULT", lambda item: item.result, style=lambda item: _STYLES[item.result]),
+                column("WHY", lambda item: item.why),
+            ],
+            to_plain=lambda item: {
+                "nodePool": item.pool,
+                "subBlock": item.sub_block,
+                "result": str(item.result),
+                "readyHosts": item.hosts,
+                "created": item.made,
+                "why": item.why,
+            },
+            name_of=lambda item: f"nodepool/{item.pool}",
+            fmt=fmt,
+        )
+
+
+def _status(outcome: carving.Outcome) -> int:
+    """Partial cubes are normal while hosts are in repair; only pools that could not be had are trouble."""
+    failed = outcome.count(carving.Result.FAILED)
+    if not failed:
+        return ExitStatus.OK
+    return ExitStatus.FAILED if failed == len(outcome.results) else ExitStatus.PARTLY_DONE

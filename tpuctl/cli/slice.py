@@ -1,0 +1,195 @@
+"""`tpuctl slice`: form, list, follow and take apart slices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tpuctl.cli import commands, completion, durations, options, output, session, slice_views, wiring
+from tpuctl.model import errors, fleet, names
+from tpuctl.ops import deforming, forming, views, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+app = commands.App(help="Form, list, follow and take apart slices.")
+
+_EVERYTHING = (fleet.SourceName.NODES, fleet.SourceName.SLICES, fleet.SourceName.PODS)
+
+
+@app.command()
+def form(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the slice.")],
+    topology: options.TopologyOption,
+    block: options.BlockOption = None,
+    cubes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cubes",
+            metavar="ID,ID",
+            help="Exactly these cubes (partition ids, node pools or sub-blocks).",
+            autocompletion=completion.complete_cubes,
+        ),
+    ] = None,
+    allow_degraded: Annotated[
+        bool, typer.Option("--allow-degraded", help="Also use cubes with a degraded link.")
+    ] = False,
+    dry_run: options.DryRunOption = False,
+    wait: options.WaitOption = True,
+    timeout: Annotated[durations.Duration, options.timeout_option("10m")] = durations.Duration(  # noqa: B008
+        waiting.DEFAULT_TIMEOUT_S
+    ),
+    fmt: output.FormatOption = None,
+) -> None:
+    """Join cubes of one block into a slice, or take one partition of a cube.
+
+    The block is the one with the fewest usable cubes that suffices. A slice that is there as asked is left
+    alone and the command says `unchanged`.
+
+    Examples:
+      tpuctl slice form train-a --topology 8x16x16
+      tpuctl slice form serve-b --topology 4x4x8 --block res-block-0002
+      tpuctl slice form small --topology 2x2x4 --dry-run
+    """
+    names.check_slice_name(name)
+    wish = forming.request(topology, block=block, cubes=options.split(cubes), allow_degraded=allow_degraded)
+    ports = wiring.ports()
+    prepared = forming.prepare(ports, name, wish)
+    if dry_run:
+        forming.validate(ports, prepared)
+        slice_views.show_plan(name, prepared, fmt)
+        return
+    reporter = session.current().terminal.reporter()
+    outcome = forming.execute(ports, reporter, prepared, wait=wait, timeout_s=timeout)
+    slice_views.show_outcome(prepared.snapshot, outcome, fmt)
+
+
+@app.command()
+def deform(
+    name: options.SliceArgument,
+    yes: options.YesOption = False,
+    force_foreign: Annotated[
+        bool, typer.Option("--force-foreign", help="Also a slice that another controller owns.")
+    ] = False,
+    wait: options.WaitOption = True,
+    timeout: Annotated[durations.Duration, options.timeout_option("15m")] = durations.Duration(  # noqa: B008
+        waiting.DEFAULT_GONE_TIMEOUT_S
+    ),
+    fmt: output.FormatOption = None,
+) -> None:
+    """Take a slice apart and free its cubes.
+
+    Shows first which pods run on it: they lose their fabric. Nothing is done without a yes. A name that no
+    slice has is `unchanged`.
+
+    Examples:
+      tpuctl slice deform serve-b
+      tpuctl slice deform serve-b --yes --no-wait
+    """
+    wiring.require_named_context("taking a slice apart")
+    ports = wiring.ports()
+    prepared = deforming.prepare(ports, name, force_foreign=force_foreign)
+    if prepared is None:
+        session.current().terminal.note(f"there is no slice {name}")
+        slice_views.show_end(name, "unchanged", None, fmt)
+        return
+    _confirm_end(prepared, yes=yes)
+    reporter = session.current().terminal.reporter()
+    waited_s = deforming.execute(ports, reporter, prepared, wait=wait, timeout_s=timeout)
+    slice_views.show_end(name, "deformed" if wait else "deforming", waited_s if wait else None, fmt)
+
+
+def _confirm_end(prepared: deforming.Prepared, *, yes: bool) -> None:
+    screen = session.current().terminal
+    radius = prepared.radius
+    screen.require_answers(yes=yes, what=f"taking slice {prepared.slice.name} apart needs a confirmation")
+    screen.note(f"blast radius in context {wiring.context().name}: {radius}")
+    for owner, count in radius.owners:
+        screen.note(f"  {count} pods of {owner}")
+    if radius.is_disruptive:
+        screen.confirm_name("The pods lose their fabric.", prepared.slice.name, yes=yes)
+    else:
+        screen.confirm(f"Take slice {prepared.slice.name} apart?", yes=yes)
+
+
+@app.command("list")
+def list_slices(
+    file: options.FleetOption = None,
+    fmt: output.FormatOption = None,
+    no_headers: output.NoHeadersOption = False,
+) -> None:
+    """List slices.
+
+    The table reads only the Slice objects and is fast. `-o wide` and `-o json` also read nodes and pods, to
+    tell where each slice lies and what runs on it.
+
+    Examples:
+      tpuctl slice list
+      tpuctl slice list -o wide
+      tpuctl slice list -o json
+    """
+    wanted = output.chosen(fmt)
+    quick = wanted in (output.Format.TABLE, output.Format.NAME)
+    snapshot = wiring.snapshot((fleet.SourceName.SLICES,) if quick else _EVERYTHING, file)
+    output.render_list(
+        "Slice",
+        views.slices(snapshot),
+        columns=slice_views.columns(snapshot),
+        to_plain=slice_views.plain,
+        name_of=lambda view: f"slice/{view.slice.name}",
+        fmt=fmt,
+        no_headers=no_headers,
+        observed_at=snapshot.observed_at,
+    )
+
+
+@app.command()
+def show(
+    name: options.SliceArgument, file: options.FleetOption = None, fmt: output.FormatOption = None
+) -> None:
+    """Show one slice: state, cubes, pods and what was reported about it.
+
+    Examples:
+      tpuctl slice show train-a
+      tpuctl slice show train-a -o yaml
+    """
+    snapshot = wiring.snapshot(_EVERYTHING, file)
+    view = _find(views.slices(snapshot), name)
+    events: Sequence[str] | None = None if file else wiring.ports().slices.events(name)
+    document: dict[str, Any] = {**slice_views.plain(view), "events": None if events is None else [*events]}
+    output.render_one(
+        "Slice",
+        document,
+        rows=slice_views.rows(snapshot, view, events or ()),
+        name=f"slice/{name}",
+        fmt=fmt,
+        observed_at=snapshot.observed_at,
+    )
+
+
+@app.command()
+def wait(
+    name: options.SliceArgument,
+    timeout: Annotated[durations.Duration, options.timeout_option("10m")] = durations.Duration(  # noqa: B008
+        waiting.DEFAULT_TIMEOUT_S
+    ),
+    fmt: output.FormatOption = None,
+) -> None:
+    """Wait until a slice is ready.
+
+    Examples:
+      tpuctl slice wait train-a --timeout 5m
+    """
+    ports = wiring.ports()
+    item = forming.wait(ports, session.current().terminal.reporter(), name, timeout_s=timeout)
+    slice_views.show_state(item, fmt)
+
+
+def _find(found: Sequence[views.SliceView], name: str) -> views.SliceView:
+    for view in found:
+        if view.slice.name == name:
+            return view
+    raise errors.NotFound(
+        f"there is no slice {name}", hint=completion.did_you_mean(name, [view.slice.name for view in found])
+    )

@@ -1,0 +1,212 @@
+"""How slices and what was done to them are shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.cli import durations, layout, output, session
+from tpuctl.model import states
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tpuctl.model import fleet
+    from tpuctl.ops import forming, views
+
+
+def style(state: states.SliceState) -> str | None:
+    """The colour of a state."""
+    if state is states.SliceState.ACTIVE:
+        return "green"
+    if state.is_failed:
+        return "bold red"
+    return "yellow"
+
+
+def columns(snapshot: fleet.Fleet) -> list[output.Column[views.SliceView]]:
+    """The columns of `slice list`."""
+    column = output.Column
+    now = snapshot.observed_at
+    return [
+        column("NAME", lambda view: view.slice.name),
+        column("TOPOLOGY", lambda view: view.slice.raw_topology),
+        column("CHIPS", lambda view: _chips(view.slice)),
+        column("CUBES", lambda view: _cubes(view.slice)),
+        column("STATE", lambda view: state_text(view.slice), style=lambda view: style(view.slice.state)),
+        column("SINCE", lambda view: durations.age(now, view.slice.since)),
+        column("OWNER", lambda view: view.slice.owner),
+        column("BLOCK", lambda view: ",".join(block.label for block in view.blocks), wide=True),
+        column("HOSTS", lambda view: view.hosts, wide=True),
+        column("PODS", lambda view: view.pods, wide=True),
+        column("AGE", lambda view: durations.age(now, view.slice.created_at), wide=True),
+        column("MESSAGE", lambda view: view.slice.message, wide=True),
+    ]
+
+
+def state_text(item: fleet.Slice) -> str:
+    """The state as the service words it, with what the word alone would hide."""
+    word = item.reason or str(item.state)
+    if item.deleting and item.state is not states.SliceState.DEACTIVATING:
+        return f"{word},DELETING"
+    # Health checks of the service hiccup: Ready=Unknown with reason ACTIVE still means usable.
+    return f"{word}?" if item.ready == "Unknown" else word
+
+
+def plain(view: views.SliceView) -> dict[str, Any]:
+    """A slice as `-o json` gives it."""
+    item = view.slice
+    return {
+        "name": item.name,
+        "uid": item.uid,
+        "topology": item.raw_topology,
+        "chips": _chips(item),
+        "cubes": _cubes(item),
+        "state": str(item.state),
+        "reason": item.reason,
+        "ready": item.ready,
+        "message": item.message,
+        "createdAt": item.created_at,
+        "since": item.since,
+        "deleting": item.deleting,
+        "owner": None if item.owner is None else item.owner._asdict(),
+        "partitionIds": list(item.partition_ids),
+        "blocks": [{"id": block.id, "name": block.name} for block in view.blocks],
+        "hosts": view.hosts,
+        "pods": view.pods,
+    }
+
+
+def rows(snapshot: fleet.Fleet, view: views.SliceView, events: Sequence[str]) -> list[tuple[str, object]]:
+    """The lines of `slice show`."""
+    item = view.slice
+    shape = item.topology
+    size = f" ({shape.chips:,} chips, {shape.hosts:,} hosts, {_cubes(item)} cubes)" if shape else ""
+    since = durations.age(snapshot.observed_at, item.since)
+    return [
+        ("Name", item.name),
+        ("Topology", f"{item.raw_topology}{size}"),
+        ("State", f"{state_text(item)} for {since}" + (f": {item.message}" if item.message else "")),
+        ("Owner", item.owner),
+        ("Block", ", ".join(block.label for block in view.blocks)),
+        ("Pods", view.pods),
+        ("Age", durations.age(snapshot.observed_at, item.created_at)),
+        ("Cubes", "\n".join(_cube_line(cube) for cube in view.cubes) or "not known to the nodes"),
+        ("Events", "\n".join(events) or None),
+    ]
+
+
+def _cube_line(view: views.CubeView) -> str:
+    why = f": {'; '.join(view.reasons)}" if view.reasons else ""
+    return f"{view.cube.id}  {view.pool}  {view.cube.ready_hosts}/16  {view.verdict}{why}"
+
+
+def show_plan(name: str, prepared: forming.Prepared, fmt: output.Format | None) -> None:
+    """What forming would do; nothing was done."""
+    steps = [(step.name, step.target, step.does) for step in prepared.steps]
+    document: dict[str, Any] = {
+        "name": name,
+        "changes": bool(steps),
+        "block": prepared.block,
+        "partitionIds": list(prepared.partition_ids),
+        "steps": [{"name": str(step), "target": target, "does": does} for step, target, does in steps],
+        "candidates": [
+            {
+                "block": candidate.block,
+                "chosen": candidate.block == prepared.block,
+                "usable": candidate.usable,
+                "total": candidate.total,
+                "obstacles": {str(reason): count for reason, count in candidate.obstacles},
+            }
+            for candidate in prepared.candidates
+        ],
+    }
+    lines: list[tuple[str, object]] = [("Slice", name)]
+    if steps:
+        lines += [
+            ("Partitions", "\n".join(prepared.partition_ids)),
+            ("Blocks", "\n".join(_candidates(prepared))),
+            ("Plan", "\n".join(f"{step} {target}: {does}" for step, target, does in steps)),
+            ("Server", "validated the slice; nothing was stored"),
+        ]
+    else:
+        lines.append(("Plan", "nothing to do, the slice is there as asked"))
+    output.render_one(
+        "SlicePlan",
+        document,
+        rows=lines,
+        name=f"slice/{name}",
+        fmt=fmt,
+        observed_at=prepared.snapshot.observed_at,
+    )
+
+
+def _candidates(prepared: forming.Prepared) -> list[str]:
+    labels = {block.id: block.label for block in prepared.snapshot.blocks}
+    cells = [
+        [
+            "*" if candidate.block == prepared.block else " ",
+            labels[candidate.block],
+            f"{candidate.usable} of {candidate.total} usable",
+            prepared.why_not(candidate),
+        ]
+        for candidate in prepared.candidates
+    ]
+    return layout.lines(cells, None, [[None] * 4 for _ in cells], lambda text, _: text)
+
+
+def show_outcome(snapshot: fleet.Fleet, outcome: forming.Outcome, fmt: output.Format | None) -> None:
+    """One line about a slice that was formed, is forming, or was there."""
+    item = outcome.slice
+    labels = {block.id: block.label for block in snapshot.blocks}
+    blocks = sorted({labels[cube.block] for cube in snapshot.cubes_of(item)})
+    waited = f"after {durations.short(outcome.waited_s)}" if outcome.verb == "formed" else ""
+    text = [
+        f"slice/{item.name} {outcome.verb}",
+        item.raw_topology,
+        f"{_chips(item):,} chips",
+        f"{_cubes(item)} cubes of {', '.join(blocks)}" if blocks else "",
+        item.reason or str(item.state),
+        waited,
+    ]
+    document = {
+        "name": item.name,
+        "result": outcome.verb,
+        "state": str(item.state),
+        "topology": item.raw_topology,
+        "blocks": blocks,
+        "partitionIds": list(item.partition_ids),
+        "waitedSeconds": round(outcome.waited_s, 3),
+    }
+    _one_line("SliceOutcome", document, "  ".join(part for part in text if part), item.name, fmt)
+
+
+def show_end(name: str, verb: str, waited_s: float | None, fmt: output.Format | None) -> None:
+    """One line about a slice that was taken apart."""
+    after = "" if waited_s is None else f"  after {durations.short(waited_s)}"
+    document = {"name": name, "result": verb, "waitedSeconds": waited_s and round(waited_s, 3)}
+    _one_line("SliceOutcome", document, f"slice/{name} {verb}{after}", name, fmt)
+
+
+def show_state(item: fleet.Slice, fmt: output.Format | None) -> None:
+    """One line about a slice's state."""
+    document = {"name": item.name, "result": "ready", "state": str(item.state), "topology": item.raw_topology}
+    _one_line("SliceOutcome", document, f"slice/{item.name} is {item.reason}", item.name, fmt)
+
+
+def _one_line(kind: str, document: dict[str, Any], text: str, name: str, fmt: output.Format | None) -> None:
+    wanted = output.chosen(fmt)
+    if wanted in (output.Format.TABLE, output.Format.WIDE):
+        session.current().terminal.out(text)
+    else:
+        output.render_one(kind, document, rows=(), name=f"slice/{name}", fmt=fmt)
+
+
+def _chips(item: fleet.Slice) -> int:
+    return item.topology.chips if item.topology else 0
+
+
+def _cubes(item: fleet.Slice) -> object:
+    """Whole cubes; a share for a sub-slice."""
+    if item.topology is None:
+        return None
+    return f"1/{64 // item.topology.chips}" if item.topology.is_sub_slice else item.topology.cubes

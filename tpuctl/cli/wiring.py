@@ -1,0 +1,129 @@
+"""Build what a command works with: ports for the chosen context, or a snapshot from a file.
+
+The only place where the program meets the client libraries; they are imported when a port is first used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from tpuctl.cli import session
+from tpuctl.model import codec, errors, fleet
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Collection, Iterator
+
+    from tpuctl.cloud import clock as cloud_clock
+    from tpuctl.ops import context as contexts
+    from tpuctl.ops import ports as ports_module
+
+_override: list[tuple[ports_module.Ports, contexts.Context]] = []
+
+
+def ports() -> ports_module.Ports:
+    """Ports for the chosen context; raises UsageError if there is none."""
+    if _override:
+        return _override[-1][0]
+    return connect(session.current().context())
+
+
+def context() -> contexts.Context:
+    """The chosen context; raises UsageError if there is none."""
+    return _override[-1][1] if _override else session.current().context()
+
+
+def require_named_context(what: str) -> None:
+    """For disruptive commands: a protected context must have been named on this command line.
+
+    Raises GuardStopped; `--yes` does not help, since it answers another question.
+    """
+    chosen = context()
+    if chosen.protected and session.current().flags.context is None:
+        raise errors.GuardStopped(
+            f"context {chosen.name} is protected: {what} needs it spelled out",
+            hint=f"add --context {chosen.name}",
+        )
+
+
+def connect(given: contexts.Context, clock: cloud_clock.WallClock | None = None) -> ports_module.Ports:
+    """Ports for a context; `clock` replaces the machine's."""
+    from tpuctl.cloud import connect as connections  # noqa: PLC0415 - the clients cost up to 1.5 s
+
+    return connections.connect(given, clock=clock)
+
+
+@contextlib.contextmanager
+def using(given: ports_module.Ports, context: contexts.Context) -> Iterator[None]:
+    """Let commands work with these: the demo and tests bring their own simulator and clock."""
+    _override.append((given, context))
+    try:
+        yield
+    finally:
+        _override.pop()
+
+
+def snapshot(sources: Collection[fleet.SourceName], file: pathlib.Path | None) -> fleet.Fleet:
+    """The fleet from the cluster, or from `file` (a dump) without touching any network.
+
+    Raises NotFound if the file does not exist, UsageError if it is no dump or lacks one of the sources.
+    """
+    if file is None:
+        found = ports().fleet.observe(sources)
+        _remember(found)
+        return found
+    found = load(file)
+    missing = [name for name in sources if not found.has(name) and name is not fleet.SourceName.CAPACITY]
+    if missing:
+        raise errors.UsageError(f"{file} was dumped without {', '.join(missing)}")
+    return found
+
+
+def load(file: pathlib.Path) -> fleet.Fleet:
+    """Read a dump in YAML or JSON, or from stdin if `file` is `-`."""
+    import yaml  # noqa: PLC0415 - only for dumps
+
+    try:
+        text = session.current().terminal.read_stdin() if str(file) == "-" else file.read_text()
+    except FileNotFoundError as error:
+        raise errors.NotFound(f"there is no file {file}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.UsageError(f"cannot read {file}: {error}") from error
+    try:
+        # Every JSON document is YAML too, but the C parser of the json module is 100 times faster.
+        document = _json(text) if text.lstrip().startswith("{") else yaml.load(text, _loader())  # noqa: S506
+    except (ValueError, yaml.YAMLError) as error:
+        raise errors.UsageError(f"{file} is neither YAML nor JSON: {error}") from error
+    return codec.load(document)
+
+
+def _json(text: str) -> object:
+    import json  # noqa: PLC0415
+
+    return json.loads(text)
+
+
+def _loader() -> type:
+    """The safe loader, in C where PyYAML was built with it: a dump of a block has 100,000 lines."""
+    import yaml  # noqa: PLC0415
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _remember(found: fleet.Fleet) -> None:
+    """Keep the names for Tab."""
+    from tpuctl.cli import completion  # noqa: PLC0415
+
+    context_name = session.current().context().name if not _override else ""
+    if context_name:
+        completion.remember(
+            context_name,
+            {
+                "slices": [item.name for item in found.slices]
+                if found.has(fleet.SourceName.SLICES)
+                else None,
+                "cubes": [cube.id for cube in found.cubes],
+                "blocks": [block.label for block in found.blocks],
+            },
+        )

@@ -1,0 +1,1 @@
+"""The real world: the only room that imports the client libraries."""

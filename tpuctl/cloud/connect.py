@@ -1,0 +1,34 @@
+"""Build the ports of a context. Nothing is imported or contacted before a member is used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuctl.cloud import capacity as capacity_module
+from tpuctl.cloud import clock as clock_module
+from tpuctl.cloud import gke, googleapis, snapshot
+from tpuctl.cloud import kube as kube_module
+from tpuctl.cloud import slices as slices_module
+from tpuctl.ops import ports
+
+if TYPE_CHECKING:
+    from tpuctl.ops import context as context_module
+
+
+def connect(context: context_module.Context, *, clock: clock_module.WallClock | None = None) -> ports.Ports:
+    """The real services, or a simulator that speaks their protocols: what the context's endpoints say."""
+    clock = clock or clock_module.SystemClock(context.clock_scale or 1.0)
+    kube = kube_module.Kube(context, clock)
+    apis = googleapis.GoogleApis(context, clock)
+    slices = slices_module.KubeSlices(context, kube)
+    pools = gke.GkePools(context, apis)
+    capacity = capacity_module.ComputeCapacity(context, apis, clock)
+    return ports.Ports(
+        clock=clock,
+        fleet=snapshot.FleetReader(
+            context, clock, kube=kube, slices=slices, apis=apis, pools=pools, capacity=capacity
+        ),
+        slices=slices,
+        pools=pools,
+        capacity=capacity,
+    )

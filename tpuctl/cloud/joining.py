@@ -1,0 +1,170 @@
+"""Join nodes, node pools and reserved capacity into blocks of cubes. Pure; sorted by id.
+
+The joints: label `gce-topology-block` is a block's physical id, label `gce-topology-subblock` a sub-block's,
+label `gke-nodepool` the name of a pool; a pool's reservation path names its sub-block.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING
+
+from tpuctl.model import fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from tpuctl.cloud import documents
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """A cube as its nodes show it."""
+
+    id: str
+    block: str
+    sub_block: str
+    pool: str
+    hosts: tuple[fleet.Host, ...]
+
+
+def blocks_of(
+    nodes: Iterable[documents.PlacedHost | fleet.Stray],
+    pools: Collection[fleet.NodePool],
+    reserved: Collection[fleet.ReservedBlock],
+) -> tuple[tuple[fleet.Block, ...], tuple[fleet.Stray, ...]]:
+    """The blocks, and the nodes that could not be placed."""
+    strays: list[fleet.Stray] = []
+    by_cube: dict[str, list[documents.PlacedHost]] = {}
+    for node in nodes:
+        if isinstance(node, fleet.Stray):
+            strays.append(node)
+        else:
+            by_cube.setdefault(node.host.cube_id, []).append(node)
+    seen = [_agreed(cube_id, placed, strays) for cube_id, placed in by_cube.items()]
+    cubes = _Joint(seen, pools, reserved).cubes()
+    return _grouped(cubes, seen, pools, reserved), tuple(sorted(strays))
+
+
+def _agreed(cube_id: str, placed: list[documents.PlacedHost], strays: list[fleet.Stray]) -> _Seen:
+    """The block that most hosts of a cube name; those that name another one become strays.
+
+    A cube lies in one block, so a contradiction means a wrong label: the cube is then short of hosts and not
+    used, which is the safe side.
+    """
+    block = _most_common(item.block for item in placed)
+    agreeing = [item for item in placed if item.block == block]
+    if len(agreeing) < len(placed):
+        strays += [
+            fleet.Stray(
+                item.host.name, f"it names block {item.block}, the others of cube {cube_id} name {block}"
+            )
+            for item in placed
+            if item.block != block
+        ]
+    return _Seen(
+        id=cube_id,
+        block=block,
+        sub_block=_most_common(item.sub_block for item in agreeing),
+        pool=_most_common(item.host.pool for item in agreeing),
+        hosts=tuple(sorted([item.host for item in agreeing], key=lambda host: host.name)),
+    )
+
+
+def _most_common(words: Iterable[str]) -> str:
+    """The word that occurs most often, the smaller one among equals; empty words count last."""
+    counts = collections.Counter(words)
+    if len(counts) == 1:
+        return next(iter(counts))
+    return min(counts, key=lambda word: (not word, -counts[word], word))
+
+
+class _Joint:
+    """Finds the pool and the sub-block of each cube, and the cubes that have no nodes."""
+
+    def __init__(
+        self,
+        seen: Collection[_Seen],
+        pools: Collection[fleet.NodePool],
+        reserved: Collection[fleet.ReservedBlock],
+    ) -> None:
+        self._seen = seen
+        self._pools = {pool.name: pool for pool in pools}
+        self._pool_of_sub_block = {pool.sub_block: pool for pool in pools if pool.sub_block}
+        self._reserved = reserved
+        sub_blocks = [item for block in reserved for item in block.sub_blocks]
+        self._by_physical_id = {item.physical_id: item for item in sub_blocks if item.physical_id}
+        self._by_name = {item.name: item for item in sub_blocks}
+
+    def cubes(self) -> list[fleet.Cube]:
+        """All cubes, in no particular order."""
+        cubes = [self._with_nodes(item) for item in self._seen]
+        told = {cube.sub_block.name for cube in cubes if cube.sub_block is not None}
+        told |= {cube.pool.sub_block for cube in cubes if cube.pool is not None}
+        for block in self._reserved:
+            for sub_block in block.sub_blocks:
+                if sub_block.name not in told:
+                    told.add(sub_block.name)
+                    cubes.append(self._bare(sub_block.name, _block_id(block), sub_block))
+        physical = self._physical_ids()
+        for pool in self._pools.values():
+            if pool.sub_block and pool.sub_block not in told:
+                told.add(pool.sub_block)
+                cubes.append(self._bare(pool.sub_block, physical.get(pool.block, pool.block), None))
+        return cubes
+
+    def _with_nodes(self, seen: _Seen) -> fleet.Cube:
+        pool = self._pools.get(seen.pool)
+        sub_block = self._by_physical_id.get(seen.sub_block) if seen.sub_block else None
+        if sub_block is None and pool is not None:
+            sub_block = self._by_name.get(pool.sub_block)
+        return fleet.Cube(id=seen.id, block=seen.block, hosts=seen.hosts, pool=pool, sub_block=sub_block)
+
+    def _bare(self, name: str, block: str, sub_block: fleet.SubBlock | None) -> fleet.Cube:
+        return fleet.Cube(id=name, block=block, pool=self._pool_of_sub_block.get(name), sub_block=sub_block)
+
+    def _physical_ids(self) -> Mapping[str, str]:
+        """Name of a reservation block -> its id on node labels, from the pools that have nodes."""
+        return {
+            pool.block: seen.block
+            for seen in self._seen
+            if (pool := self._pools.get(seen.pool)) is not None and pool.block
+        }
+
+
+def _grouped(
+    cubes: Iterable[fleet.Cube],
+    seen: Iterable[_Seen],
+    pools: Iterable[fleet.NodePool],
+    reserved: Iterable[fleet.ReservedBlock],
+) -> tuple[fleet.Block, ...]:
+    names = {_block_id(block): (block.name, block.reservation) for block in reserved}
+    for block, pool in _told_by_pools(seen, pools):
+        names.setdefault(block, (pool.block, pool.reservation))
+    by_block: dict[str, list[fleet.Cube]] = {block: [] for block in names}
+    for cube in cubes:
+        by_block.setdefault(cube.block, []).append(cube)
+    return tuple(
+        fleet.Block(
+            id=block,
+            name=names.get(block, ("", ""))[0],
+            reservation=names.get(block, ("", ""))[1],
+            cubes=tuple(sorted(by_block[block], key=lambda cube: cube.id)),
+        )
+        for block in sorted(by_block)
+    )
+
+
+def _told_by_pools(
+    seen: Iterable[_Seen], pools: Iterable[fleet.NodePool]
+) -> Iterator[tuple[str, fleet.NodePool]]:
+    """Block id and a pool in it that knows the block's name."""
+    by_name = {pool.name: pool for pool in pools if pool.block}
+    for item in seen:
+        if item.pool in by_name:
+            yield item.block, by_name[item.pool]
+
+
+def _block_id(block: fleet.ReservedBlock) -> str:
+    return block.physical_id or block.name

@@ -1,0 +1,114 @@
+"""The one retry policy.
+
+    read     idempotent: repeated on listed faults until a deadline
+    write    after a fault that leaves open whether the server acted, looks before it writes again
+
+Libraries' own retries are off, so that layers do not multiply. Deadlines count, not attempts; sleeping goes
+through the injected clock. What may be repeated is decided by a `Classify` function for each library.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import tenacity
+
+if TYPE_CHECKING:
+    from tpuctl.ops import ports
+
+T = TypeVar("T")
+
+
+class Fault(NamedTuple):
+    """What a failed attempt means for the next one."""
+
+    again: bool = False
+    """If true, the server did not act on it, or the fault may pass: an idempotent request can be repeated."""
+    ambiguous: bool = False
+    """If true, a write may have been carried out."""
+    after_s: float | None = None
+    """The server's Retry-After, in seconds."""
+
+
+FINAL = Fault()
+Classify = Callable[[BaseException], Fault]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Policy:
+    """How long and how often; seconds of the context's clock."""
+
+    deadline_s: float = 20.0
+    """No new attempt begins later than this after the first one began."""
+    first_delay_s: float = 0.25
+    longest_delay_s: float = 5.0
+    jitter_s: float = 0.25
+
+
+STANDARD = Policy()
+
+
+def read(clock: ports.Clock, classify: Classify, attempt: Callable[[], T], *, policy: Policy = STANDARD) -> T:
+    """The result of `attempt`, repeated while its fault may pass; the last error is raised as it is."""
+    return _retrying(clock, lambda error: classify(error).again, classify, policy)(attempt)
+
+
+def write(
+    clock: ports.Clock,
+    classify: Classify,
+    attempt: Callable[[], T],
+    *,
+    look: Callable[[], T | None],
+    policy: Policy = STANDARD,
+) -> T:
+    """The result of `attempt`, or what `look` finds after an attempt with an open outcome.
+
+    `look` returns None if the write has not happened. It makes single requests: this loop repeats it.
+    """
+    is_open = False
+
+    def look_then_write() -> T:
+        nonlocal is_open
+        if is_open:
+            found = look()
+            if found is not None:
+                return found
+            is_open = False
+        try:
+            return attempt()
+        except Exception as error:
+            is_open = classify(error).ambiguous
+            raise
+
+    def may_go_on(error: BaseException) -> bool:
+        fault = classify(error)
+        return fault.again or fault.ambiguous
+
+    return _retrying(clock, may_go_on, classify, policy)(look_then_write)
+
+
+def _retrying(
+    clock: ports.Clock, may_go_on: Callable[[BaseException], bool], classify: Classify, policy: Policy
+) -> tenacity.Retrying:
+    deadline_s = clock.monotonic_s() + policy.deadline_s
+    backoff = tenacity.wait_exponential(
+        multiplier=policy.first_delay_s, max=policy.longest_delay_s
+    ) + tenacity.wait_random(0, policy.jitter_s)
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked_s = classify(error).after_s if error else None
+        return max(backoff(state), asked_s or 0.0)
+
+    def is_too_late(state: tenacity.RetryCallState) -> bool:
+        return clock.monotonic_s() + state.upcoming_sleep > deadline_s
+
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception(may_go_on),
+        wait=wait,
+        stop=is_too_late,
+        sleep=clock.sleep,
+        reraise=True,
+    )

@@ -1,0 +1,1 @@
+"""What should happen: pure decisions over model values."""

@@ -1,0 +1,48 @@
+"""What a disruptive act would hit: shown before, compared after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tpuctl.model import topology
+
+if TYPE_CHECKING:
+    from tpuctl.model import fleet
+
+
+class BlastRadius(NamedTuple):
+    """Slices, unfinished pods, hosts and chips that an act takes away."""
+
+    slices: tuple[str, ...]
+    pods: tuple[fleet.Pod, ...]
+    hosts: int
+    chips: int
+
+    @property
+    def owners(self) -> tuple[tuple[str, int], ...]:
+        """`namespace/Kind/name` of the pods' controllers with how many pods each loses, largest first."""
+        counts: dict[str, int] = {}
+        for pod in self.pods:
+            key = f"{pod.namespace}/{pod.owner or f'Pod/{pod.name}'}"
+            counts[key] = counts.get(key, 0) + 1
+        return tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+    @property
+    def is_disruptive(self) -> bool:
+        return bool(self.pods)
+
+    def __str__(self) -> str:
+        slices = "1 slice" if len(self.slices) == 1 else f"{len(self.slices)} slices"
+        pods = "1 running pod" if len(self.pods) == 1 else f"{len(self.pods)} running pods"
+        return f"{slices}, {pods}, {self.hosts} hosts, {self.chips:,} chips"
+
+
+def of_slice(snapshot: fleet.Fleet, item: fleet.Slice) -> BlastRadius:
+    """What taking `item` apart hits: every unfinished pod on its hosts, whoever owns it."""
+    hosts = snapshot.hosts_of(item)
+    return BlastRadius(
+        slices=(item.name,),
+        pods=snapshot.pods_on(hosts),
+        hosts=len(hosts),
+        chips=len(hosts) * topology.CHIPS_PER_HOST,
+    )

@@ -1,0 +1,1 @@
+"""What exists: frozen values, parsed once at the edge. Standard library only."""

@@ -1,0 +1,1 @@
+"""Making it happen: observe, plan, confirm, execute, outcome; through ports."""

@@ -1,0 +1,150 @@
+"""Waiting for a slice: level-triggered, finite, and honest about what goes on afterwards.
+
+The object is read again and again rather than watched: a missed event cannot make us deaf, and a read that
+fails is an error of the read, not news about the slice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from tpuctl.model import errors, states
+
+if TYPE_CHECKING:
+    from tpuctl.model import fleet, topology
+    from tpuctl.ops import ports as ports_module
+
+POLL_S = 1.0
+DEFAULT_TIMEOUT_S = 600.0
+"""For forming. GKE publishes no limit of its own; Kueue's slice controller uses 3 to 6 minutes."""
+DEFAULT_GONE_TIMEOUT_S = 900.0
+"""For taking apart: Google's troubleshooting guide calls a deletion stuck after 10 to 15 minutes."""
+
+
+class SliceFailed(errors.TpuctlError):
+    """The slice reached a state from which it does not become ready by waiting."""
+
+    def __init__(self, item: fleet.Slice) -> None:
+        text = f"slice {item.name} is {item.reason or item.state}"
+        super().__init__(f"{text}: {item.message}" if item.message else text)
+        self.slice = item
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Deadline:
+    """A moment on the context's clock."""
+
+    clock: ports_module.Clock
+    end_s: float
+    timeout_s: float
+
+    @classmethod
+    def after(cls, clock: ports_module.Clock, timeout_s: float) -> Deadline:
+        return cls(clock=clock, end_s=clock.monotonic_s() + timeout_s, timeout_s=timeout_s)
+
+    def pause(self, seconds: float) -> bool:
+        """Sleep, but not past the end; False if the end is reached."""
+        left_s = self.end_s - self.clock.monotonic_s()
+        if left_s <= 0:
+            return False
+        self.clock.sleep(min(seconds, left_s))
+        return True
+
+
+def until_ready(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    name: str,
+    *,
+    uid: str,
+    shape: topology.Topology | None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> fleet.Slice:
+    """Wait until slice `name` is ready: ACTIVE or ACTIVE_DEGRADED, and all its hosts carry its label.
+
+    The labels count because workloads select nodes by them, and they may follow the state later.
+    Raises SliceFailed, Conflict if the object vanishes or is another one now, TimedOut.
+    """
+    deadline = Deadline.after(ports.clock, timeout_s)
+    reporter.going_on(f"slice {name} goes on forming; follow it with: tpuctl slice wait {name}")
+    said = _Changes(reporter)
+    while True:
+        item = ports.slices.get(name)
+        if item is None or item.uid != uid:
+            raise errors.Conflict(f"slice {name} was deleted by somebody else while it was forming")
+        if item.state.is_ready and not item.deleting:
+            labelled = ports.slices.labelled_hosts(name)
+            if shape is None or labelled >= shape.hosts:
+                reporter.going_on("")
+                return item
+            said.tell(f"slice {name} is {item.state}, {labelled} of {shape.hosts} hosts are labelled")
+        else:
+            said.tell(f"slice {name} is {_shown(item)}")
+            _raise_if_hopeless(item)
+        if not deadline.pause(POLL_S):
+            raise errors.TimedOut(
+                f"slice {name} is still {_shown(item)} after {timeout_s:.0f} s",
+                hint=f"it goes on forming; follow it with: tpuctl slice wait {name}",
+            )
+
+
+def until_gone(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    name: str,
+    *,
+    uid: str,
+    timeout_s: float = DEFAULT_GONE_TIMEOUT_S,
+) -> None:
+    """Wait until the object is gone and no node carries its label any more.
+
+    Another object of the same name (somebody formed it again) also means that this one is gone; its labels
+    are then not ours to wait for. Raises TimedOut; a finalizer is never removed to speed things up.
+    """
+    deadline = Deadline.after(ports.clock, timeout_s)
+    reporter.going_on(f"slice {name} goes on being taken apart; follow it with: tpuctl slice show {name}")
+    said = _Changes(reporter)
+    while True:
+        item = ports.slices.get(name)
+        if item is not None and item.uid != uid:
+            break
+        if item is None and ports.slices.labelled_hosts(name) == 0:
+            break
+        said.tell(
+            f"slice {name} is {_shown(item)}" if item else f"slice {name}: waiting for node labels to clear"
+        )
+        if not deadline.pause(POLL_S):
+            raise errors.TimedOut(
+                f"slice {name} is not gone after {timeout_s:.0f} s",
+                hint="the service goes on; if it stays so for over 15 minutes, ask Google Cloud support. "
+                "tpuctl does not remove finalizers: that can leave hardware orphaned",
+            )
+    reporter.going_on("")
+
+
+def _raise_if_hopeless(item: fleet.Slice) -> None:
+    if item.deleting:
+        raise errors.Conflict(f"slice {item.name} is being deleted by somebody else")
+    if item.state is states.SliceState.CREATION_FAILED and item.retries:
+        return  # GKE tries again by itself: annotation slice.gke.io/retry-on-failure
+    if item.state.is_failed:
+        raise SliceFailed(item)
+
+
+def _shown(item: fleet.Slice) -> str:
+    word = item.reason or str(item.state)
+    return f"{word} (deletion asked for)" if item.deleting else word
+
+
+class _Changes:
+    """Passes a text on only when it differs from the last one."""
+
+    def __init__(self, reporter: ports_module.Reporter) -> None:
+        self._reporter = reporter
+        self._last = ""
+
+    def tell(self, text: str) -> None:
+        if text != self._last:
+            self._reporter.step(text)
+            self._last = text

@@ -1,0 +1,1 @@
+"""What the simulated Google REST APIs share: errors, strict bodies, dispatch of requests."""

@@ -1,0 +1,1 @@
+"""The Kubernetes API of the simulator: REST semantics over the object store."""
