@@ -41,7 +41,7 @@ def test_a_slice_from_form_to_deform(tpuctl, scene):
         0,
         ["slice/train formed", "4x4x8", "128 chips", formed.out.split("  ")[3]],
     )
-    assert re.search(r"2 cubes of \w{32}  ACTIVE  after \d\ds\n$", formed.out)
+    assert re.search(r"2 cubes of block \w{32}  ACTIVE  after \d\ds\n$", formed.out)
     again = tpuctl("slice", "form", "train", "--topology", "4x4x8")
     assert again.out.startswith("slice/train unchanged")
     listed = tpuctl("slice", "list", "--no-headers")

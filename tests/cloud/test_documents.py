@@ -229,9 +229,9 @@ def test_the_older_condition_type_for_a_failed_creation():
             fleet.Owner("example.com", "Fleet", "", "f"),
         ),
         ({"labels": {"app.kubernetes.io/managed-by": "tpuctl"}}, None),
-        ({"managedFields": [{"manager": "kueue"}]}, None),
-        ({"labels": None, "annotations": None}, None),
-        ({}, None),
+        ({"managedFields": [{"manager": "kueue"}]}, fleet.BY_HAND),
+        ({"labels": None, "annotations": None}, fleet.BY_HAND),
+        ({}, fleet.BY_HAND),
     ],
 )
 def test_owners(metadata, owner):

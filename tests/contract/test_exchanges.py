@@ -2,23 +2,23 @@
 
 import pytest
 
-from tests.contract import conftest, exchanges
+from tests.contract import api_servers, exchanges
 
 ALL = list(exchanges.scenarios())
 
 
+def _marks(scenario):
+    """Against a real server, every scenario is `real`, and those it cannot play are skipped."""
+    if not api_servers.KUBECONFIG:
+        return ()
+    if scenario.get("sim_only"):
+        return (pytest.mark.real, pytest.mark.skip(reason="needs the simulator"))
+    return (pytest.mark.real,)
+
+
 @pytest.mark.parametrize(
     "scenario",
-    [
-        pytest.param(
-            scenario,
-            id=f"{name}: {scenario['title']}",
-            marks=pytest.mark.skipif(
-                bool(conftest.KUBECONFIG) and scenario.get("sim_only", False), reason="needs the simulator"
-            ),
-        )
-        for name, scenario in ALL
-    ],
+    [pytest.param(item, id=f"{name}: {item['title']}", marks=_marks(item)) for name, item in ALL],
 )
 def test_scenario(cluster, scenario):
     runner = exchanges.Runner(cluster)

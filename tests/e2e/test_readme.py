@@ -28,7 +28,7 @@ def test_the_tour(admin: Admin) -> None:
         assert program == "tpuctl"
         done = admin.run(*arguments)
         assert done.returncode == code, (arguments, done.stdout, done.stderr)
-        assert done.stdout or code, arguments
+        assert done.stdout or done.stderr, arguments
     touched = {str(path.relative_to(admin.home)) for path in admin.home.rglob("*") if path.is_file()}
     allowed = ("state/tpuctl/", "cache/tpuctl/", "fleet.yaml")
     assert all(path.startswith(allowed) for path in touched), touched

@@ -105,3 +105,17 @@ def test_what_another_controller_made_needs_an_explicit_word(formed: Rehearsal) 
         deforming.prepare(formed.ports, "train", force_foreign=False)
     assert "act on that Workload instead" in (refused.value.hint or "")
     assert deforming.prepare(formed.ports, "train", force_foreign=True) is not None
+
+
+def test_what_was_made_by_hand_needs_an_explicit_word(scene: Rehearsal) -> None:
+    cube = whole(scene).cubes[0].id
+    item = {
+        "apiVersion": "accelerator.gke.io/v1beta1",
+        "kind": "Slice",
+        "metadata": {"name": "theirs"},
+        "spec": {"type": "tpu7x", "topology": "4x4x4", "partitionIds": [cube]},
+    }
+    scene.submit("/apis/accelerator.gke.io/v1beta1/slices", item)
+    with pytest.raises(errors.GuardStopped, match="not by tpuctl"):
+        deforming.prepare(scene.ports, "theirs", force_foreign=False)
+    assert deforming.prepare(scene.ports, "theirs", force_foreign=True) is not None

@@ -29,7 +29,7 @@ def setup(
         int, typer.Option("--max-in-flight", min=1, help="Node pool creations at once.")
     ] = carving.DEFAULT_IN_FLIGHT,
     dry_run: options.DryRunOption = False,
-    timeout: Annotated[durations.Duration, options.timeout_option("4h")] = durations.Duration(  # noqa: B008
+    timeout: options.TimeoutOption = durations.Duration(  # noqa: B008
         carving.DEFAULT_TIMEOUT_S
     ),
     fmt: output.FormatOption = None,
@@ -126,7 +126,7 @@ def delete(
         typer.Argument(metavar="NAME...", help="Node pools.", autocompletion=completion.complete_pools),
     ],
     yes: options.YesOption = False,
-    timeout: Annotated[durations.Duration, options.timeout_option("4h")] = durations.Duration(  # noqa: B008
+    timeout: options.TimeoutOption = durations.Duration(  # noqa: B008
         carving.DEFAULT_TIMEOUT_S
     ),
     fmt: output.FormatOption = None,

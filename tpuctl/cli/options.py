@@ -42,18 +42,16 @@ SliceArgument = Annotated[
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Guards stay in force.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
-WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
-
-
-def timeout_option(default: str) -> typer.models.OptionInfo:
-    """`--timeout` with a default such as `10m`."""
-    option: typer.models.OptionInfo = typer.Option(
+TimeoutOption = Annotated[
+    durations.Duration,
+    typer.Option(
         "--timeout",
         metavar="TIME",
         parser=durations.parse,
-        help=f"Give up waiting after this long ({default}).",
-    )
-    return option
+        help="Give up waiting after this long, for example 90s, 10m, 2h.",
+    ),
+]
+WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
 
 
 def split(values: list[str] | None) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def form(
     ] = False,
     dry_run: options.DryRunOption = False,
     wait: options.WaitOption = True,
-    timeout: Annotated[durations.Duration, options.timeout_option("10m")] = durations.Duration(  # noqa: B008
+    timeout: options.TimeoutOption = durations.Duration(  # noqa: B008
         waiting.DEFAULT_TIMEOUT_S
     ),
     fmt: output.FormatOption = None,
@@ -73,7 +73,7 @@ def deform(
         bool, typer.Option("--force-foreign", help="Also a slice that another controller owns.")
     ] = False,
     wait: options.WaitOption = True,
-    timeout: Annotated[durations.Duration, options.timeout_option("15m")] = durations.Duration(  # noqa: B008
+    timeout: options.TimeoutOption = durations.Duration(  # noqa: B008
         waiting.DEFAULT_GONE_TIMEOUT_S
     ),
     fmt: output.FormatOption = None,
@@ -171,7 +171,7 @@ def show(
 @app.command()
 def wait(
     name: options.SliceArgument,
-    timeout: Annotated[durations.Duration, options.timeout_option("10m")] = durations.Duration(  # noqa: B008
+    timeout: options.TimeoutOption = durations.Duration(  # noqa: B008
         waiting.DEFAULT_TIMEOUT_S
     ),
     fmt: output.FormatOption = None,

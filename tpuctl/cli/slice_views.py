@@ -80,7 +80,7 @@ def rows(snapshot: fleet.Fleet, view: views.SliceView, events: Sequence[str]) ->
     """The lines of `slice show`."""
     item = view.slice
     shape = item.topology
-    size = f" ({shape.chips:,} chips, {shape.hosts:,} hosts, {_cubes(item)} cubes)" if shape else ""
+    size = f" ({shape.chips:,} chips, {shape.hosts:,} hosts, {_cube_count(item)})" if shape else ""
     since = durations.age(snapshot.observed_at, item.since)
     return [
         ("Name", item.name),
@@ -164,7 +164,7 @@ def show_outcome(snapshot: fleet.Fleet, outcome: forming.Outcome, fmt: output.Fo
         f"slice/{item.name} {outcome.verb}",
         item.raw_topology,
         f"{_chips(item):,} chips",
-        f"{_cubes(item)} cubes of {', '.join(blocks)}" if blocks else "",
+        f"{_cube_count(item)} of block {', '.join(blocks)}" if blocks else "",
         item.reason or str(item.state),
         waited,
     ]
@@ -203,6 +203,13 @@ def _one_line(kind: str, document: dict[str, Any], text: str, name: str, fmt: ou
 
 def _chips(item: fleet.Slice) -> int:
     return item.topology.chips if item.topology else 0
+
+
+def _cube_count(item: fleet.Slice) -> str:
+    """`32 cubes`, `1 cube`, `1/4 of a cube`."""
+    if item.topology is not None and item.topology.is_sub_slice:
+        return f"{_cubes(item)} of a cube"
+    return "1 cube" if _cubes(item) == 1 else f"{_cubes(item)} cubes"
 
 
 def _cubes(item: fleet.Slice) -> object:

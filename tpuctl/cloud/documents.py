@@ -145,7 +145,7 @@ def event(document: dict[str, Any]) -> tuple[datetime.datetime, str]:
 
 
 def owner(metadata: Mapping[str, Any]) -> fleet.Owner | None:
-    """Who made a Slice, by the marks of known controllers; None for tpuctl, a person, or an unknown one.
+    """Who made a Slice, by the marks of known controllers; None for tpuctl, BY_HAND if nobody left a mark.
 
     Field managers are no evidence: they name the program that sent a field, for example kubectl.
     """
@@ -167,7 +167,7 @@ def owner(metadata: Mapping[str, Any]) -> fleet.Owner | None:
         if reference.get("controller"):
             group = _text(reference.get("apiVersion")).partition("/")[0]
             return fleet.Owner(group, _text(reference.get("kind")), "", _text(reference.get("name")))
-    return None
+    return None if manager == OURS else fleet.BY_HAND
 
 
 def moment(text: object) -> datetime.datetime | None:

@@ -210,7 +210,12 @@ class Owner(NamedTuple):
 
     def __str__(self) -> str:
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"{self.controller}: {self.kind} {place}".strip()
+        what = f"{self.kind} {place}".strip()
+        return f"{self.controller}: {what}" if what else self.controller
+
+
+BY_HAND = Owner("by hand", "", "", "")
+"""The owner of a Slice that carries no mark of any program, tpuctl's included."""
 
 
 class Slice(NamedTuple):

@@ -33,10 +33,7 @@ def prepare(ports: ports_module.Ports, name: str, *, force_foreign: bool) -> Pre
     if item is None:
         return None
     if item.owner is not None and not force_foreign:
-        raise errors.GuardStopped(
-            f"slice {name} belongs to {item.owner}, which would make it again",
-            hint=f"act on that {item.owner.kind or 'object'} instead, or add --force-foreign",
-        )
+        raise _foreign(name, item.owner)
     return Prepared(slice=item, radius=blast.of_slice(snapshot, item))
 
 
@@ -62,6 +59,18 @@ def execute(
     if wait:
         waiting.until_gone(ports, reporter, before.name, uid=before.uid, timeout_s=timeout_s)
     return ports.clock.monotonic_s() - started_s
+
+
+def _foreign(name: str, owner: fleet.Owner) -> errors.GuardStopped:
+    if owner == fleet.BY_HAND:
+        return errors.GuardStopped(
+            f"slice {name} was made by hand or by an unknown program, not by tpuctl",
+            hint="make sure that nobody needs it, then add --force-foreign",
+        )
+    return errors.GuardStopped(
+        f"slice {name} belongs to {owner}, which would make it again",
+        hint=f"act on that {owner.kind or 'object'} instead, or add --force-foreign",
+    )
 
 
 def _check_unmoved(before: Prepared, now: Prepared) -> None:

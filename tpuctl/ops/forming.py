@@ -119,7 +119,8 @@ def execute(
     started_s = ports.clock.monotonic_s()
     for attempt in range(1, ATTEMPTS + 1):
         created = ports.slices.create(spec)
-        reporter.step(f"slice {spec.name} created with {len(spec.partition_ids)} partitions")
+        count = len(spec.partition_ids)
+        reporter.step(f"slice {spec.name} created with {count} {'partition' if count == 1 else 'partitions'}")
         if not wait:
             return Outcome(slice=created, verb="forming")
         try:
