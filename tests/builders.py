@@ -6,6 +6,7 @@ import datetime
 from tpuctl.model import fleet, states, topology
 
 NOW = datetime.datetime(2026, 1, 5, 8, 0, tzinfo=datetime.UTC)
+LONG_AGO = NOW - datetime.timedelta(days=30)
 EVERY_SOURCE = tuple(fleet.Source(name, "1", NOW) for name in fleet.SourceName)
 
 
@@ -24,11 +25,14 @@ def host(cube_id: str, index: int, **changes: object) -> fleet.Host:
         partition_ids=ids,
         partition_states=(states.PartitionState.HEALTHY,) * len(topology.PARTITION_SHAPES),
         ready=True,
-        ready_since=NOW,
+        ready_since=LONG_AGO,
         schedulable=True,
         slice_name="",
         pool=f"pool-{cube_id}",
         uid=f"uid-{cube_id}-{index}",
+        created_at=LONG_AGO,
+        chips=topology.CHIPS_PER_HOST,
+        provider_id=f"gce://p/us-central1-c/node-{cube_id}-{index:02}",
     )
     return plain._replace(**changes)
 

@@ -147,6 +147,10 @@ class FakeClock:
         self.now_s = 1000.0
         self.slept: list[float] = []
 
+    @property
+    def scale(self) -> float:
+        return 1.0
+
     def monotonic_s(self) -> float:
         return self.now_s
 

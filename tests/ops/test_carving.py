@@ -120,8 +120,7 @@ def test_a_block_that_is_not_reserved(reporter: Recorder) -> None:
 
 
 def test_a_pool_under_a_slice_is_not_deleted(scene: Rehearsal, reporter: Recorder) -> None:
-    prepared = forming.prepare(scene.ports, "train", forming.request(topology.CUBE))
-    formed = forming.execute(scene.ports, reporter, prepared)
+    formed = forming.form(scene.ports, reporter, "train", forming.request(topology.CUBE))
     used = next(host.pool for cube in whole(scene).cubes_of(formed.slice) for host in cube.hosts)
     with pytest.raises(errors.Conflict) as refused:
         pool_deletion.prepare(scene.ports, [used])

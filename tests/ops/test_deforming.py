@@ -5,15 +5,14 @@ import pytest
 from tests.ops.conftest import Recorder, whole
 from tpuctl.cli.rehearsal import Rehearsal
 from tpuctl.model import errors, topology
-from tpuctl.ops import deforming, forming, ports
+from tpuctl.ops import deforming, forming, ports, running
 
 PAIR = topology.parse("4x4x8")
 
 
 @pytest.fixture
 def formed(scene: Rehearsal, reporter: Recorder) -> Rehearsal:
-    prepared = forming.prepare(scene.ports, "train", forming.request(PAIR))
-    forming.execute(scene.ports, reporter, prepared)
+    forming.form(scene.ports, reporter, "train", forming.request(PAIR))
     return scene
 
 
@@ -41,7 +40,7 @@ def test_hardware_is_free_again_when_it_returns(formed: Rehearsal, reporter: Rec
     prepared = deforming.prepare(formed.ports, "train", force_foreign=False)
     assert prepared is not None
     assert str(prepared.radius) == "1 slice, 0 running pods, 32 hosts, 128 chips"
-    waited_s = deforming.execute(formed.ports, reporter, prepared)
+    waited_s = deforming.deform(formed.ports, reporter, prepared)
     assert 15 <= waited_s <= 60
     snapshot = whole(formed)
     assert snapshot.slices == ()
@@ -55,8 +54,8 @@ def test_a_name_that_no_slice_has_is_nothing_to_do(scene: Rehearsal) -> None:
 def test_a_second_run_after_the_first_finds_nothing_to_do(formed: Rehearsal, reporter: Recorder) -> None:
     prepared = deforming.prepare(formed.ports, "train", force_foreign=False)
     assert prepared is not None
-    deforming.execute(formed.ports, reporter, prepared)
-    assert deforming.execute(formed.ports, reporter, prepared) == 0
+    deforming.deform(formed.ports, reporter, prepared)
+    assert deforming.deform(formed.ports, reporter, prepared) == 0
     assert deforming.prepare(formed.ports, "train", force_foreign=False) is None
 
 
@@ -73,7 +72,7 @@ def test_pods_that_came_after_the_question_stop_it(formed: Rehearsal, reporter: 
     assert prepared is not None
     start_pod(formed, "new", "train")
     with pytest.raises(errors.Conflict, match="1 pod has started"):
-        deforming.execute(formed.ports, reporter, prepared)
+        deforming.deform(formed.ports, reporter, prepared)
     assert not whole(formed).slices_by_name["train"].deleting
 
 
@@ -82,11 +81,11 @@ def test_a_slice_that_was_made_anew_under_the_name_is_left_alone(
 ) -> None:
     old = deforming.prepare(formed.ports, "train", force_foreign=False)
     assert old is not None
-    deforming.execute(formed.ports, reporter, old)
+    deforming.deform(formed.ports, reporter, old)
     free = whole(formed).cubes[-1].id
     formed.ports.slices.create(ports.SliceSpec("train", topology.CUBE, (free,)))
     with pytest.raises(errors.Conflict, match="was replaced"):
-        deforming.execute(formed.ports, reporter, old)
+        deforming.deform(formed.ports, reporter, old)
     assert not whole(formed).slices_by_name["train"].deleting
 
 
@@ -119,3 +118,24 @@ def test_what_was_made_by_hand_needs_an_explicit_word(scene: Rehearsal) -> None:
     with pytest.raises(errors.GuardStopped, match="not by tpuctl"):
         deforming.prepare(scene.ports, "theirs", force_foreign=False)
     assert deforming.prepare(scene.ports, "theirs", force_foreign=True) is not None
+
+
+def test_what_a_killed_run_left_of_a_slice_that_is_gone_is_finished(
+    formed: Rehearsal, reporter: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    prepared = deforming.prepare(formed.ports, "train", force_foreign=False)
+    assert prepared is not None
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(running.Runner, "_wait_gone", die)
+        deforming.deform(formed.ports, reporter, prepared)
+    formed.simulator.advance(120)
+    assert deforming.prepare(formed.ports, "train", force_foreign=False) is None
+    assert deforming.finish_earlier(formed.ports, reporter, "train")
+    assert not deforming.finish_earlier(formed.ports, reporter, "train")
+    assert whole(formed).claims == ()

@@ -7,14 +7,13 @@ import pytest
 from tests.ops.conftest import Recorder, scene_of, whole
 from tpuctl.cli.rehearsal import Rehearsal
 from tpuctl.model import errors, states, topology
-from tpuctl.ops import deforming, forming, ports, waiting
+from tpuctl.ops import deforming, forming, journal, naming, ports, waiting
 
 PAIR = topology.parse("4x4x8")
 
 
 def form(scene: Rehearsal, reporter: Recorder, name: str, shape: str, **wish: object) -> forming.Outcome:
-    prepared = forming.prepare(scene.ports, name, forming.request(topology.parse(shape), **wish))
-    return forming.execute(scene.ports, reporter, prepared)
+    return forming.form(scene.ports, reporter, name, forming.request(topology.parse(shape), **wish))
 
 
 def test_a_slice_forms_on_cubes_of_one_block_and_its_hosts_are_labelled(
@@ -50,10 +49,11 @@ def test_a_run_that_was_killed_after_the_write_is_finished_by_the_next(
     scene: Rehearsal, reporter: Recorder
 ) -> None:
     prepared = forming.prepare(scene.ports, "train", forming.request(PAIR))
-    started = forming.execute(scene.ports, reporter, prepared, wait=False)
-    assert started.verb == "forming"
+    started = forming.start(scene.ports, reporter, prepared)
+    assert started is not None
     finished = form(scene, reporter, "train", "4x4x8")
-    assert (finished.verb, finished.slice.uid) == ("formed", started.slice.uid)
+    assert (finished.verb, finished.slice.uid) == ("formed", started.created.uid)
+    assert journal.list_open(scene.ports) == []
     assert len(whole(scene).slices) == 1
 
 
@@ -92,22 +92,24 @@ def test_a_degraded_cube_needs_leave_and_makes_the_slice_degraded(
 def test_somebody_who_takes_a_cube_between_plan_and_create_wins(scene: Rehearsal, reporter: Recorder) -> None:
     prepared = forming.prepare(scene.ports, "late", forming.request(PAIR))
     scene.ports.slices.create(ports.SliceSpec("early", topology.CUBE, prepared.partition_ids[:1]))
+    started = forming.start(scene.ports, reporter, prepared)
     with pytest.raises(errors.Conflict, match="slice early took some of its partitions first"):
-        forming.execute(scene.ports, reporter, prepared)
+        forming.finish(scene.ports, reporter, prepared, started)
     assert [item.name for item in whole(scene).slices] == ["early"]
+    assert journal.list_open(scene.ports) == []
 
 
-def test_two_at_once_on_the_same_cubes_one_succeeds_and_the_other_leaves_nothing(scene: Rehearsal) -> None:
-    plans = {name: forming.prepare(scene.ports, name, forming.request(PAIR)) for name in ("one", "two")}
+def test_two_at_once_on_the_same_cubes_one_succeeds_and_the_other_names_it(scene: Rehearsal) -> None:
+    cubes = tuple(cube.id for cube in whole(scene).cubes[:2])
     found: dict[str, object] = {}
 
     def run(name: str) -> None:
         try:
-            found[name] = forming.execute(scene.ports, Recorder(), plans[name])
+            found[name] = form(scene, Recorder(), name, "4x4x8", cubes=cubes)
         except errors.TpuctlError as error:
             found[name] = error
 
-    threads = [threading.Thread(target=run, args=(name,)) for name in plans]
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two")]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -115,33 +117,33 @@ def test_two_at_once_on_the_same_cubes_one_succeeds_and_the_other_leaves_nothing
     won = [name for name, result in found.items() if isinstance(result, forming.Outcome)]
     lost = [result for result in found.values() if isinstance(result, errors.Conflict)]
     assert (len(won), len(lost)) == (1, 1), found
-    assert f"slice {won[0]} took" in lost[0].message
+    assert won[0] in lost[0].message
     assert [item.name for item in whole(scene).slices] == won
+    assert journal.list_open(scene.ports) == []
 
 
 def test_partitions_just_let_go_are_taken_after_they_settle(scene: Rehearsal, reporter: Recorder) -> None:
     first = form(scene, reporter, "train", "4x4x8")
     prepared = deforming.prepare(scene.ports, "train", force_foreign=False)
     assert prepared is not None
-    deforming.execute(scene.ports, reporter, prepared)
+    deforming.deform(scene.ports, reporter, prepared)
     again = form(scene, reporter, "next", "4x4x8", cubes=first.slice.partition_ids)
     assert again.slice.state is states.SliceState.ACTIVE
-    assert any("trying again" in text for text in reporter.warnings)
+    assert any("the same again" in text for text in reporter.warnings)
 
 
 def test_a_slice_deleted_while_it_forms_is_a_conflict(scene: Rehearsal, reporter: Recorder) -> None:
-    prepared = forming.prepare(scene.ports, "train", forming.request(PAIR))
-    outcome = forming.execute(scene.ports, reporter, prepared, wait=False)
+    outcome = forming.form(scene.ports, reporter, "train", forming.request(PAIR), wait=False)
+    assert outcome.verb == "forming"
     scene.ports.slices.delete("train", uid=outcome.slice.uid)
     with pytest.raises(errors.Conflict, match="deleted by somebody else"):
         waiting.until_ready(scene.ports, reporter, "train", uid=outcome.slice.uid, shape=PAIR)
 
 
 def test_waiting_ends_and_says_what_goes_on(scene: Rehearsal, reporter: Recorder) -> None:
-    prepared = forming.prepare(scene.ports, "train", forming.request(PAIR))
     with pytest.raises(errors.TimedOut) as ended:
-        forming.execute(scene.ports, reporter, prepared, timeout_s=5)
-    assert ended.value.hint == "it goes on forming; follow it with: tpuctl slice wait train"
+        forming.form(scene.ports, reporter, "train", forming.request(PAIR), timeout_s=5)
+    assert ended.value.hint == "slice train goes on forming; follow it with: tpuctl slice wait train"
     assert forming.wait(scene.ports, reporter, "train", timeout_s=120).state is states.SliceState.ACTIVE
 
 
@@ -193,7 +195,7 @@ def test_a_cube_can_be_named_by_partition_pool_or_sub_block(scene: Rehearsal) ->
     assert cube.pool is not None
     assert cube.sub_block is not None
     for name in (cube.id, cube.pool.name, cube.sub_block.name):
-        assert forming.find_cube(snapshot, name) is cube
+        assert naming.find_cube(snapshot, name) is cube
 
 
 def test_sub_slices_share_a_cube_and_keep_off_each_other(scene: Rehearsal, reporter: Recorder) -> None:

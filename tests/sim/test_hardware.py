@@ -223,11 +223,14 @@ def test_a_cube_in_use_does_not_become_partial():
 def test_planned_maintenance_opens_and_closes():
     built = machines()
     cube = first_cube(built)
-    built.plan_maintenance(cube, start_in_s=100, duration_s=50)
+    drain_s = built.behaviour.maintenance_drain_s
+    built.plan_maintenance(cube, start_in_s=100, duration_s=drain_s + 50)
     assert not cube.maintenance.ongoing
     assert all(host.healthy for host in cube.hosts)
     built.clock.advance(100)
     assert cube.maintenance.ongoing
+    assert all(host.powered for host in cube.hosts)
+    built.clock.advance(drain_s)
     assert not any(host.powered for host in cube.hosts)
     built.clock.advance(50)
     assert cube.maintenance is None

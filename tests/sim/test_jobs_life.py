@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.sim import cluster_world
-from tpuctl.sim.controllers import job_pods, scheduling
+from tpuctl.sim.controllers import job_pods, jobs, scheduling
 from tpuctl.sim.kube import defaults, resources
 
 if TYPE_CHECKING:
@@ -216,6 +216,39 @@ def test_one_deleted_pod_fails_a_job_without_retries(cluster):
     assert failed["reason"] == "BackoffLimitExceeded"
     assert pods(cluster) == []
     assert job(cluster)["status"]["failed"] == 16
+
+
+def test_with_a_limit_per_index_many_deleted_pods_come_back_together(cluster):
+    start(cluster, backoffLimitPerIndex=2)
+    for index in range(16):
+        name = by_index(cluster, index)["metadata"]["name"]
+        cluster.store.delete(PODS, "default", name, grace_s=30)
+    cluster.advance(20)
+    assert [pod["status"]["phase"] for pod in pods(cluster)] == ["Running"] * 16
+    counts = {pod["metadata"]["annotations"][jobs.INDEX_FAILURES] for pod in pods(cluster)}
+    assert counts == {"1"}
+    assert job(cluster)["status"]["failed"] == 16
+    assert true_conditions(cluster) == []
+
+
+def test_an_index_that_fails_too_often_fails_alone_and_the_job_at_the_end(cluster):
+    start(cluster, pods=2, backoffLimitPerIndex=1, annotations={"sim.tpuctl.dev/run-seconds": "200"})
+    for _ in range(2):
+        cluster.store.delete(PODS, "default", by_index(cluster, 0)["metadata"]["name"], grace_s=30)
+        cluster.advance(20)
+    assert job(cluster)["status"]["failedIndexes"] == "0"
+    assert true_conditions(cluster) == []
+    cluster.advance(300)
+    [failed] = [one for one in job(cluster)["status"]["conditions"] if one["type"] == "Failed"]
+    assert (failed["reason"], job(cluster)["status"]["completedIndexes"]) == ("FailedIndexes", "1")
+
+
+def test_more_failed_indexes_than_allowed_end_the_job_at_once(cluster):
+    start(cluster, pods=3, backoffLimitPerIndex=0, maxFailedIndexes=0)
+    cluster.store.delete(PODS, "default", by_index(cluster, 1)["metadata"]["name"], grace_s=30)
+    cluster.advance(60)
+    [failed] = [one for one in job(cluster)["status"]["conditions"] if one["type"] == "Failed"]
+    assert failed["reason"] == "MaxFailedIndexesExceeded"
 
 
 def test_failing_containers_use_up_the_backoff_limit(cluster):

@@ -172,10 +172,10 @@ def job_request(**spec) -> admission.AdmissionRequest:
 def test_jobs_that_want_what_is_not_simulated_are_refused():
     jobs.review(job_request(completions=4, podReplacementPolicy="TerminatingOrFailed", manualSelector=False))
     with pytest.raises(errors.ApiError) as caught:
-        jobs.review(job_request(backoffLimitPerIndex=1, podReplacementPolicy="Failed"))
+        jobs.review(job_request(successPolicy={}, podReplacementPolicy="Failed"))
     assert caught.value.code == 422
     fields = [cause["field"] for cause in caught.value.status()["details"]["causes"]]
-    assert fields == ["spec.backoffLimitPerIndex", "spec.podReplacementPolicy"]
+    assert fields == ["spec.successPolicy", "spec.podReplacementPolicy"]
 
 
 @pytest.mark.parametrize(("chips", "expected"), [("4", True), (None, False)])

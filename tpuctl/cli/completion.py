@@ -45,6 +45,12 @@ def complete_cubes(incomplete: str) -> list[str]:
     return [f"{done}{comma}{name}" for name in _names("cubes", last)]
 
 
+def complete_health_targets(incomplete: str) -> list[str]:
+    """Whatever has a health: cubes, slices and blocks."""
+    found = [name for kind in ("slices", "blocks", "cubes") for name in _names(kind, incomplete)]
+    return found[:_LIMIT]
+
+
 def complete_blocks(incomplete: str) -> list[str]:
     return _names("blocks", incomplete)
 

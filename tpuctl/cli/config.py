@@ -53,6 +53,7 @@ CONTEXT_KEYS: Mapping[str, Key] = {
     "cluster": _same(config_file.text, "TPUCTL_CLUSTER"),
     "reservations": Key(config_file.texts, config_file.texts_of, "TPUCTL_RESERVATIONS"),
     "policy": _same(config_file.text, "TPUCTL_POLICY"),
+    "policyFile": _same(config_file.text, "TPUCTL_POLICY_FILE"),
     "kubeconfig": _same(config_file.text, "TPUCTL_KUBECONFIG"),
     "kubeconfigContext": _same(config_file.text, "TPUCTL_KUBECONFIG_CONTEXT"),
     "endpoints.kubernetes": _same(config_file.text, "TPUCTL_ENDPOINT_KUBERNETES"),
@@ -67,12 +68,13 @@ _FIELDS = {
     "endpoints.kubernetes": "endpoint_kubernetes",
     "endpoints.container": "endpoint_container",
     "endpoints.compute": "endpoint_compute",
+    "policyFile": "policy_file",
     "kubeconfigContext": "kubeconfig_context",
     "tokenFile": "token_file",
     "clockScale": "clock_scale",
 }
 """Where the field of `ops.context.Context` has another name than the key."""
-_PATHS = ("kubeconfig", "tokenFile")
+_PATHS = ("kubeconfig", "tokenFile", "policyFile")
 _ENOUGH = ("project", "location", "cluster")
 """Variables that make a context by themselves."""
 _BUILT_IN: Mapping[str, Any] = {
@@ -293,8 +295,8 @@ def _simulator(folders: directories.Directories) -> dict[str, Mapping[str, Value
         return {}
     values = {"": Value(None, simulators.ORIGIN)}
     for key, value in _flattened(found).items():
-        if key == "name":
-            continue
+        if key == "name" or (key == "clockScale" and value == 0):
+            continue  # a simulator whose time only `sim advance` moves: waits count real seconds
         if key not in CONTEXT_KEYS:
             raise ConfigError(f"{folders.simulator}: the simulator's context has an unknown key '{key}'")
         try:

@@ -148,6 +148,26 @@ def read(path: pathlib.Path, settings: Mapping[str, Key], context_keys: Mapping[
     return File(path, found, contexts)
 
 
+def read_values(
+    path: pathlib.Path,
+    keys: Mapping[str, Callable[[Any], Any]],
+    maps: Mapping[str, Callable[[Any], Any]],
+) -> Mapping[str, Value]:
+    """Read a file of plain keys, as strictly as a configuration file.
+
+    Below each key of `maps` any key may stand; its value is found under `MAP.KEY`. Raises ConfigError.
+    """
+    place = _Place(path)
+    found: dict[str, Value] = {}
+    for key, line, node in place.entries(_compose(path), {*keys, *maps}, ""):
+        if key in maps:
+            for name, name_line, value in place.entries(node, None, key):
+                found[f"{key}.{name}"] = place.value(maps[key], value, name_line, f"{key}.{name}")
+        else:
+            found[key] = place.value(keys[key], node, line, key)
+    return found
+
+
 def _compose(path: pathlib.Path) -> yaml.Node | None:
     import yaml  # noqa: PLC0415 - 13 ms that a run without files does not need
 
@@ -209,8 +229,10 @@ class _Place:
         dotted = f"{prefix}{key}"
         if dotted not in keys:
             return self.leaves(node, keys, dotted)
-        value = self.checked(keys[dotted].from_yaml, self._plain(node), line, dotted)
-        return {dotted: Value(value, self.at(line))}
+        return {dotted: self.value(keys[dotted].from_yaml, node, line, dotted)}
+
+    def value(self, reader: Callable[[Any], Any], node: yaml.Node, line: int, what: str) -> Value:
+        return Value(self.checked(reader, self._plain(node), line, what), self.at(line))
 
     def checked(self, reader: Callable[[Any], Any], value: Any, line: int, what: str) -> Any:
         try:

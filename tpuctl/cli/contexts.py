@@ -118,6 +118,7 @@ def show(
         ("Cluster", found.cluster),
         ("Reservations", "\n".join(found.reservations) or None),
         ("Policy", found.policy),
+        ("Policy file", found.policy_file),
         ("Kubeconfig", found.kubeconfig),
         ("Kubeconfig context", found.kubeconfig_context),
         ("Endpoints", "\n".join(endpoints) or None),
@@ -137,6 +138,7 @@ def _plain(found: ops_context.Context) -> dict[str, Any]:
         "cluster": found.cluster,
         "reservations": list(found.reservations),
         "policy": found.policy,
+        "policyFile": found.policy_file,
         "kubeconfig": found.kubeconfig,
         "kubeconfigContext": found.kubeconfig_context,
         "endpoints": {

@@ -6,12 +6,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tpuctl.cli import commands, completion, durations, maps, options, output, session, wiring
+from tpuctl.cli import (
+    commands,
+    completion,
+    durations,
+    health_policy,
+    health_views,
+    maps,
+    options,
+    output,
+    session,
+    wiring,
+)
 from tpuctl.model import errors, fleet, states, topology
-from tpuctl.ops import forming, views
+from tpuctl.ops import holding, naming, views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tpuctl.model import operations
 
 app = commands.App(help="Show cubes: hosts, state, and which slice holds them.")
 
@@ -21,13 +34,6 @@ _SOURCES = (
     fleet.SourceName.NODE_POOLS,
     fleet.SourceName.CAPACITY,
 )
-_STYLES = {
-    states.Verdict.HEALTHY: "green",
-    states.Verdict.DEGRADED: "yellow",
-    states.Verdict.UNHEALTHY: "bold red",
-    states.Verdict.INCOMPLETE: "yellow",
-    states.Verdict.UNKNOWN: "yellow",
-}
 
 
 @app.command("list")
@@ -55,11 +61,11 @@ def list_cubes(
     """
     snapshot = wiring.snapshot(_SOURCES, file)
     if as_map:
-        _draw(_only_block(snapshot, block))
+        _draw(only_block(snapshot, block))
         return
     found = [
         view
-        for view in views.cubes(_only_block(snapshot, block))
+        for view in views.cubes(only_block(snapshot, block), health_policy.chosen(None))
         if (not state or view.verdict in state) and (not free or view.is_free)
     ]
     output.render_list(
@@ -94,8 +100,9 @@ def show(
       tpuctl cube show 5f0c54a1d2b34e6f8a9b0c1d2e3f4a5b
     """
     snapshot = wiring.snapshot(_SOURCES, file)
-    wanted = forming.find_cube(snapshot, cube)
-    view = next(view for view in views.cubes(snapshot) if view.cube is wanted)
+    wanted = naming.find_cube(snapshot, cube)
+    found = views.cubes(snapshot, health_policy.chosen(None))
+    view = next(view for view in found if view.cube is wanted)
     output.render_one(
         "Cube",
         {**_plain(view), "hosts": [_host(host) for host in wanted.hosts], "partitions": _partitions(wanted)},
@@ -104,6 +111,78 @@ def show(
         fmt=fmt,
         observed_at=snapshot.observed_at,
     )
+
+
+@app.command()
+def hold(
+    cube: Annotated[
+        str,
+        typer.Argument(
+            metavar="CUBE",
+            help="Partition id, node pool or sub-block.",
+            autocompletion=completion.complete_cubes,
+        ),
+    ],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others read this.")],
+    until: Annotated[
+        durations.Duration | None,
+        typer.Option("--until", metavar="TIME", parser=durations.parse, help="End after so long, e.g. 12h."),
+    ] = None,
+    fmt: output.FormatOption = None,
+) -> None:
+    """Take a cube out of placement, for everybody who uses tpuctl.
+
+    Slices that use the cube keep it; no new one gets it. It is a mark of tpuctl's own: nodes are not cordoned.
+
+    Examples:
+      tpuctl cube hold 5f0c54a1d2b34e6f8a9b0c1d2e3f4a5b --reason "burn-in" --until 12h
+    """
+    held = holding.hold(wiring.ports(), cube, reason=reason, for_s=until)
+    for name in held.slices:
+        session.current().terminal.note(f"slice {name} uses it and keeps it")
+    _show_hold(held.hold, "held" if held.made else "unchanged", fmt)
+
+
+@app.command()
+def release(
+    cube: Annotated[
+        str,
+        typer.Argument(
+            metavar="CUBE",
+            help="Partition id, node pool or sub-block.",
+            autocompletion=completion.complete_cubes,
+        ),
+    ],
+    others: Annotated[bool, typer.Option("--others", help="Also what somebody else holds.")] = False,
+    fmt: output.FormatOption = None,
+) -> None:
+    """Give a held cube back to placement. Cordons that others put on its nodes stay.
+
+    Examples:
+      tpuctl cube release 5f0c54a1d2b34e6f8a9b0c1d2e3f4a5b
+    """
+    released = holding.release(wiring.ports(), cube, others=others)
+    if released is None:
+        session.current().terminal.note(f"cube {cube} was not held")
+        return
+    _show_hold(released, "released", fmt)
+
+
+def _show_hold(hold: operations.Hold, verb: str, fmt: output.Format | None) -> None:
+    screen = session.current().terminal
+    if output.chosen(fmt) in (output.Format.TABLE, output.Format.WIDE):
+        until = f" until {output.timestamp(hold.until)}" if hold.until else ""
+        screen.out(f"cube/{hold.cube_id} {verb}  by {hold.owner}{until}: {hold.reason}")
+        return
+    document = {
+        "id": hold.cube_id,
+        "result": verb,
+        "owner": hold.owner,
+        "reason": hold.reason,
+        "since": hold.since,
+        "until": hold.until,
+    }
+    output.render_one("Hold", document, rows=(), name=f"cube/{hold.cube_id}", fmt=fmt)
 
 
 def tell_strays(snapshot: fleet.Fleet) -> None:
@@ -117,10 +196,11 @@ def _draw(snapshot: fleet.Fleet) -> None:
     if not snapshot.blocks:
         screen.note("No cubes found.")
         return
-    screen.out("\n".join(maps.draw(snapshot, screen.styled)))
+    screen.out("\n".join(maps.draw(snapshot, screen.styled, health_policy.chosen(None))))
 
 
-def _only_block(snapshot: fleet.Fleet, block: str | None) -> fleet.Fleet:
+def only_block(snapshot: fleet.Fleet, block: str | None) -> fleet.Fleet:
+    """The fleet, seen through one block if one is named; raises NotFound."""
     if block is None:
         return snapshot
     found = tuple(item for item in snapshot.blocks if block in (item.id, item.name))
@@ -137,7 +217,7 @@ def _columns() -> list[output.Column[views.CubeView]]:
         column("BLOCK", lambda view: view.block.label, shorten=True),
         column("POOL", lambda view: view.pool, shorten=True),
         column("HOSTS", lambda view: f"{view.cube.ready_hosts}/{topology.HOSTS_PER_CUBE}"),
-        column("STATE", lambda view: view.verdict, style=lambda view: _STYLES[view.verdict]),
+        column("STATE", lambda view: view.verdict, style=lambda view: health_views.STYLES[view.verdict]),
         column("SLICE", lambda view: ",".join(view.slices)),
         column("SUB-BLOCK", lambda view: view.cube.sub_block and view.cube.sub_block.name, wide=True),
         column("WHY", lambda view: "; ".join(view.reasons), wide=True),
@@ -156,6 +236,8 @@ def _plain(view: views.CubeView) -> dict[str, Any]:
         "readyHosts": cube.ready_hosts,
         "verdict": str(view.verdict),
         "reasons": list(view.reasons),
+        "where": [str(domain) for domain in view.judgement.domains],
+        "usableHosts": view.judgement.usable_hosts,
         "partitionState": str(cube.state),
         "schedulable": view.is_schedulable,
         "free": view.is_free,
@@ -191,12 +273,17 @@ def _rows(snapshot: fleet.Fleet, view: views.CubeView) -> list[tuple[str, object
         ("Block", f"{view.block.label} ({view.block.id})" if view.block.name else view.block.id),
         ("Sub-block", sub_block.name if sub_block else None),
         ("Node pool", f"{view.pool} ({cube.pool.raw_status})" if cube.pool else view.pool),
-        ("State", "\n".join((str(view.verdict), *view.reasons))),
+        ("State", "\n".join((_state(view), *view.reasons))),
         ("Hardware", health),
         ("Slices", ", ".join(view.slices)),
         ("Hosts", "\n".join(_host_line(snapshot, host) for host in cube.hosts)),
         ("Partitions", "\n".join(_shape_lines(cube))),
     ]
+
+
+def _state(view: views.CubeView) -> str:
+    where = view.judgement.where
+    return f"{view.verdict}, in the {where}" if where else str(view.verdict)
 
 
 def _host_line(snapshot: fleet.Fleet, host: fleet.Host) -> str:

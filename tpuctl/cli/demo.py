@@ -182,7 +182,7 @@ def _job(slice_name: str) -> dict[str, Any]:
             "completions": SHAPE.hosts,
             "parallelism": SHAPE.hosts,
             "completionMode": "Indexed",
-            "backoffLimit": 0,
+            "backoffLimitPerIndex": 5,
             "template": {
                 "metadata": {"annotations": {"cloud.google.com/gke-tpu-slice-topology": str(SHAPE)}},
                 "spec": {

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli import commands, cube, durations, options, output, session, wiring
+from tpuctl.cli import commands, cube, durations, health_policy, options, output, session, wiring
 from tpuctl.model import codec, errors, fleet, states
 from tpuctl.ops import views
 
@@ -24,7 +24,7 @@ def status(file: options.FleetOption = None, fmt: output.FormatOption = None) ->
       tpuctl fleet status --fleet yesterday.yaml -o json
     """
     snapshot = wiring.snapshot(tuple(fleet.SourceName), file)
-    found = views.summary(snapshot)
+    found = views.summary(snapshot, health_policy.chosen(None))
     verdicts = {str(verdict): found.by_verdict.get(verdict, 0) for verdict in states.Verdict}
     slice_states = dict(sorted(found.by_state.items()))
     output.render_one(

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 GROUPS: dict[str, tuple[str, str]] = {
     "slice": ("tpuctl.cli.slice", "Form, list, follow and take apart slices."),
     "cube": ("tpuctl.cli.cube", "Show cubes: hosts, state, and which slice holds them."),
+    "operation": ("tpuctl.cli.operation", "Finish or take back operations that were interrupted."),
+    "lock": ("tpuctl.cli.lock", "See who is at work, and free a lock whose holder is dead."),
+    "health": ("tpuctl.cli.health", "Check and follow health, and report faulty hosts."),
     "nodepool": ("tpuctl.cli.nodepool", "Turn reserved sub-blocks into cubes, one node pool each."),
     "fleet": ("tpuctl.cli.fleet", "Look at everything at once, or save it to a file."),
     "topology": ("tpuctl.cli.topology", "Explain slice shapes: chips, hosts, cubes, and the rules."),

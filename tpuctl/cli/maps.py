@@ -9,7 +9,7 @@ from __future__ import annotations
 import string
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.model import states
+from tpuctl.model import health, states
 from tpuctl.ops import views
 
 if TYPE_CHECKING:
@@ -41,12 +41,16 @@ _NO_NODES = _Sign("-", "dim", "no nodes")
 _SHARED = _Sign("*", "bold cyan", "sub-slices")
 
 
-def draw(snapshot: fleet.Fleet, paint: Callable[[str, str], str]) -> list[str]:
+def draw(
+    snapshot: fleet.Fleet,
+    paint: Callable[[str, str], str],
+    policy: health.HealthPolicy = health.DEFAULT_POLICY,
+) -> list[str]:
     """The picture as lines; `paint(text, style)` colours or returns the text as it is."""
     letters = _letters(snapshot)
     lines: list[str] = []
     used: set[_Sign] = set()
-    cubes = views.cubes(snapshot)
+    cubes = views.cubes(snapshot, policy)
     for block in snapshot.blocks:
         signs = [_sign(view, letters) for view in cubes if view.block is block]
         used.update(signs)

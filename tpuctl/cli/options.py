@@ -18,6 +18,14 @@ FleetOption = Annotated[
         help="Read this dump (`tpuctl fleet dump`) in place of the cluster; - for stdin.",
     ),
 ]
+PolicyOption = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="Judge health by this policy (see configs/policies/health.yaml), not by the context's.",
+    ),
+]
 TopologyOption = Annotated[
     topology.Topology,
     typer.Option(
@@ -51,6 +59,7 @@ TimeoutOption = Annotated[
         help="Give up waiting after this long, for example 90s, 10m, 2h.",
     ),
 ]
+TEN_MINUTES = durations.Duration(600.0)
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
 
 

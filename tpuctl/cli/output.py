@@ -171,7 +171,7 @@ def timestamp(moment: datetime.datetime | None) -> str | None:
 
 def encode(document: Mapping[str, Any], fmt: Format) -> str:
     """`document` as JSON or YAML, in ASCII so that no locale can damage it."""
-    text = json.dumps(document, indent=2, default=_encode_other)
+    text = json.dumps(document, indent=2, default=encode_other)
     if fmt is Format.JSON:
         return text
     import yaml  # noqa: PLC0415 - JSON does without
@@ -183,7 +183,8 @@ def encode(document: Mapping[str, Any], fmt: Format) -> str:
     return written.rstrip()
 
 
-def _encode_other(value: object) -> object:
+def encode_other(value: object) -> object:
+    """What a JSON encoder is to write for a value that JSON does not know."""
     if isinstance(value, datetime.datetime):
         return timestamp(value)
     raise TypeError(f"{type(value).__name__} is no plain value")

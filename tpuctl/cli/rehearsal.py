@@ -31,6 +31,10 @@ class DrivenClock:
     def __init__(self, simulator: simulators.Simulator) -> None:
         self._simulator = simulator
 
+    @property
+    def scale(self) -> float:
+        return 1.0
+
     def monotonic_s(self) -> float:
         return self._simulator.call(lambda: self._simulator.world.clock.now_s)
 

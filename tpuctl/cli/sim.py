@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli import commands, config, directories, output, session
+from tpuctl.cli import commands, config, output, session, sim_faults, sim_link
 from tpuctl.model import errors
-from tpuctl.sim import faults, process, simulator
+from tpuctl.sim import process, simulator
 
 if TYPE_CHECKING:
     import pathlib
@@ -57,7 +57,7 @@ def start(
         raise errors.UsageError(
             f"--ready-cubes {ready_cubes} is more than the {blocks * cubes} cubes there are"
         )
-    folder = _folder()
+    folder = sim_link.folder()
     try:
         state = process.spawn(settings, folder)
     except process.AlreadyRunningError as error:
@@ -76,8 +76,8 @@ def status(fmt: output.FormatOption = None) -> None:
     Examples:
       tpuctl sim status -o json
     """
-    state = _running()
-    found = _ask(state, "GET", "status")
+    state = sim_link.running()
+    found = sim_link.ask(state, "GET", "status")
     output.render_one(
         "Simulator",
         {"url": state.url, "pid": state.pid, "kubeconfig": state.context["kubeconfig"], **found},
@@ -104,7 +104,7 @@ def stop() -> None:
       tpuctl sim stop
     """
     try:
-        stopped = process.stop(_folder())
+        stopped = process.stop(sim_link.folder())
     except process.ProcessError as error:
         raise errors.TpuctlError(str(error)) from error
     session.current().terminal.out("simulator stopped" if stopped else "no simulator is running")
@@ -120,63 +120,12 @@ def advance(
     Examples:
       tpuctl sim advance 3600
     """
-    found = _ask(_running(), "POST", "advance", {"seconds": seconds})
+    found = sim_link.ask(sim_link.running(), "POST", "advance", {"seconds": seconds})
     output.render_one("Simulator", found, rows=[("Time", found["time"])], name="simulator/sim", fmt=fmt)
 
 
-@app.command()
-def inject(
-    fault: Annotated[
-        str,
-        typer.Argument(metavar="FAULT", help="What breaks.", autocompletion=lambda: sorted(faults.FAULTS)),
-    ],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="A node, or a cube (id, pool, sub-block).")],
-    hosts: Annotated[int | None, typer.Option("--hosts", help="For `partial`: hosts that are left.")] = None,
-    fmt: output.FormatOption = None,
-) -> None:
-    """Break or repair something.
-
-    Faults: host-down NODE, host-up NODE, cube-degraded CUBE, cube-restored CUBE, partial CUBE --hosts N
-    (before the cube has a node pool).
-
-    Examples:
-      tpuctl sim inject host-down gke-sim-cube-0001-3
-      tpuctl sim inject partial sim-reservation-block-0001-subblock-0007 --hosts 15
-    """
-    body: dict[str, Any] = {"fault": fault, "target": target}
-    if hosts is not None:
-        body["hosts"] = hosts
-    found = _ask(_running(), "POST", "inject", body)
-    output.render_one("Fault", found, rows=[("Done", found["message"])], name=f"fault/{fault}", fmt=fmt)
-
-
-def _folder() -> pathlib.Path:
-    return directories.Directories(session.current().env).simulator
-
-
-def _running() -> process.State:
-    try:
-        state = process.read(_folder()) if process.is_running(_folder()) else None
-    except process.ProcessError as error:
-        raise errors.TpuctlError(str(error)) from error
-    if state is None:
-        raise errors.NotFound("no simulator is running", hint="start one with: tpuctl sim start --detach")
-    return state
-
-
-def _ask(state: process.State, method: str, call: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    try:
-        found = process.request(state, method, call, body)
-    except process.ProcessError as error:
-        raise errors.Unavailable(str(error)) from error
-    if "error" in found:
-        near = ", ".join(found.get("near", ()))
-        known = f"faults: {', '.join(sorted(faults.FAULTS))}" if "fault" in found["error"] else None
-        hint = f"did you mean {near}?" if near else known
-        if "unknown node" in found["error"] or "unknown cube" in found["error"]:
-            raise errors.NotFound(found["error"], hint=hint)
-        raise errors.UsageError(found["error"], hint=hint)
-    return found
+app.command("inject")(sim_faults.inject)
+app.add_typer(sim_faults.app, name="faults")
 
 
 def _show_started(state: process.State, fmt: output.Format | None) -> None:

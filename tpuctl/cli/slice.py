@@ -6,9 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tpuctl.cli import commands, completion, durations, options, output, session, slice_views, wiring
+from tpuctl.cli import (
+    commands,
+    completion,
+    durations,
+    options,
+    output,
+    session,
+    slice_views,
+    swap_views,
+    wiring,
+)
 from tpuctl.model import errors, fleet, names
-from tpuctl.ops import deforming, forming, views, waiting
+from tpuctl.model.exit_status import ExitStatus
+from tpuctl.ops import deforming, forming, swapping, views, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,14 +66,14 @@ def form(
     names.check_slice_name(name)
     wish = forming.request(topology, block=block, cubes=options.split(cubes), allow_degraded=allow_degraded)
     ports = wiring.ports()
-    prepared = forming.prepare(ports, name, wish)
     if dry_run:
+        prepared = forming.prepare(ports, name, wish)
         forming.validate(ports, prepared)
         slice_views.show_plan(name, prepared, fmt)
         return
     reporter = session.current().terminal.reporter()
-    outcome = forming.execute(ports, reporter, prepared, wait=wait, timeout_s=timeout)
-    slice_views.show_outcome(prepared.snapshot, outcome, fmt)
+    outcome = forming.form(ports, reporter, name, wish, wait=wait, timeout_s=timeout)
+    slice_views.show_outcome(outcome, fmt)
 
 
 @app.command()
@@ -91,12 +102,14 @@ def deform(
     ports = wiring.ports()
     prepared = deforming.prepare(ports, name, force_foreign=force_foreign)
     if prepared is None:
-        session.current().terminal.note(f"there is no slice {name}")
-        slice_views.show_end(name, "unchanged", None, fmt)
+        finished = deforming.finish_earlier(ports, session.current().terminal.reporter(), name)
+        if not finished:
+            session.current().terminal.note(f"there is no slice {name}")
+        slice_views.show_end(name, "deformed" if finished else "unchanged", None, fmt)
         return
     _confirm_end(prepared, yes=yes)
     reporter = session.current().terminal.reporter()
-    waited_s = deforming.execute(ports, reporter, prepared, wait=wait, timeout_s=timeout)
+    waited_s = deforming.deform(ports, reporter, prepared, wait=wait, timeout_s=timeout)
     slice_views.show_end(name, "deformed" if wait else "deforming", waited_s if wait else None, fmt)
 
 
@@ -111,6 +124,96 @@ def _confirm_end(prepared: deforming.Prepared, *, yes: bool) -> None:
         screen.confirm_name("The pods lose their fabric.", prepared.slice.name, yes=yes)
     else:
         screen.confirm(f"Take slice {prepared.slice.name} apart?", yes=yes)
+
+
+@app.command()
+def swap(
+    name: options.SliceArgument,
+    cube: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cube",
+            metavar="BAD",
+            help="Exchange this cube; may be given several times.",
+            autocompletion=completion.complete_cubes,
+        ),
+    ] = None,
+    replacement: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="GOOD",
+            help="Use this cube in place of a --cube, in the same order.",
+            autocompletion=completion.complete_cubes,
+        ),
+    ] = None,
+    auto: Annotated[
+        bool, typer.Option("--auto", help="Exchange every cube that is unhealthy or incomplete.")
+    ] = False,
+    include_degraded: Annotated[
+        bool, typer.Option("--include-degraded", help="With --auto: degraded cubes too.")
+    ] = False,
+    allow_degraded: Annotated[
+        bool, typer.Option("--allow-degraded", help="Also use cubes with a degraded link.")
+    ] = False,
+    force_foreign: Annotated[
+        bool, typer.Option("--force-foreign", help="Also a slice that another controller owns.")
+    ] = False,
+    accept_job_failure: Annotated[
+        bool,
+        typer.Option("--accept-job-failure", help="Also if a job cannot bear the restarts and fails."),
+    ] = False,
+    dry_run: options.DryRunOption = False,
+    yes: options.YesOption = False,
+    timeout: options.TimeoutOption = options.TEN_MINUTES,
+    fmt: output.FormatOption = None,
+) -> int:
+    """Exchange failed cubes of a slice for healthy ones of its block; only their pods restart.
+
+    The service has no replacement in place: the slice is deleted and made again under its name with the new
+    cubes. Pods on the cubes that stay keep running; their fabric is away meanwhile. What is begun is recorded
+    in the cluster, so any machine can finish it with `tpuctl operation resume`.
+
+    Examples:
+      tpuctl slice swap train-a --auto
+      tpuctl slice swap train-a --cube 5f0c54a1d2b34e6f8a9b0c1d2e3f4a5b --dry-run
+      tpuctl slice swap train-a --cube BAD1 --with GOOD1 --cube BAD2 --with GOOD2
+    """
+    bad = options.split(cube)
+    if bool(bad) == auto:
+        raise errors.UsageError("say which cubes with --cube, or let --auto find the broken ones")
+    wish = swapping.Wish(
+        cubes=bad,
+        replacements=options.split(replacement),
+        allow_degraded=allow_degraded,
+        include_degraded=include_degraded,
+        force_foreign=force_foreign,
+        accept_job_failure=accept_job_failure,
+    )
+    ports = wiring.ports()
+    prepared = swapping.prepare(ports, name, wish)
+    if prepared is None:
+        swap_views.show_nothing(name, fmt)
+        return ExitStatus.OK
+    if dry_run:
+        swap_views.show_plan(name, prepared, fmt)
+        return ExitStatus.OK
+    _confirm_swap(name, prepared, yes=yes)
+    reporter = session.current().terminal.reporter()
+    outcome = swapping.swap(ports, reporter, prepared, wish, timeout_s=timeout)
+    return swap_views.show_outcome(outcome, fmt)
+
+
+def _confirm_swap(name: str, prepared: swapping.Prepared, *, yes: bool) -> None:
+    wiring.require_named_context("swapping cubes")
+    screen = session.current().terminal
+    screen.require_answers(yes=yes, what=f"swapping cubes of slice {name} needs a confirmation")
+    for line in swap_views.lines(prepared):
+        screen.note(f"  {line}")
+    for job in prepared.doomed_jobs:
+        screen.warn(f"{job}: the whole job fails")
+    screen.note(f"blast radius in context {wiring.context().name}: {swap_views.radius(prepared)}")
+    screen.confirm_name("The slice is deleted and made again.", name, yes=yes)
 
 
 @app.command("list")

@@ -154,17 +154,15 @@ def _candidates(prepared: forming.Prepared) -> list[str]:
     return layout.lines(cells, None, [[None] * 4 for _ in cells], lambda text, _: text)
 
 
-def show_outcome(snapshot: fleet.Fleet, outcome: forming.Outcome, fmt: output.Format | None) -> None:
+def show_outcome(outcome: forming.Outcome, fmt: output.Format | None) -> None:
     """One line about a slice that was formed, is forming, or was there."""
     item = outcome.slice
-    labels = {block.id: block.label for block in snapshot.blocks}
-    blocks = sorted({labels[cube.block] for cube in snapshot.cubes_of(item)})
     waited = f"after {durations.short(outcome.waited_s)}" if outcome.verb == "formed" else ""
     text = [
         f"slice/{item.name} {outcome.verb}",
         item.raw_topology,
         f"{_chips(item):,} chips",
-        f"{_cube_count(item)} of block {', '.join(blocks)}" if blocks else "",
+        f"{_cube_count(item)} of block {outcome.block}" if outcome.block else _cube_count(item),
         item.reason or str(item.state),
         waited,
     ]
@@ -173,7 +171,7 @@ def show_outcome(snapshot: fleet.Fleet, outcome: forming.Outcome, fmt: output.Fo
         "result": outcome.verb,
         "state": str(item.state),
         "topology": item.raw_topology,
-        "blocks": blocks,
+        "block": outcome.block,
         "partitionIds": list(item.partition_ids),
         "waitedSeconds": round(outcome.waited_s, 3),
     }

@@ -34,6 +34,23 @@ def context() -> contexts.Context:
     return _override[-1][1] if _override else session.current().context()
 
 
+def policy_file() -> pathlib.Path | None:
+    """The health policy file of the chosen context; None if it names none, or nothing is chosen.
+
+    A dump can be looked at without any context.
+    """
+    import pathlib  # noqa: PLC0415 - only with a policy
+
+    if _override:
+        path = _override[-1][1].policy_file
+        return None if path is None else pathlib.Path(path)
+    settings = session.current().settings
+    named = settings.overrides.get("policyFile")
+    if named is None:
+        named = settings.contexts.get(settings.current_name or "", {}).get("policyFile")
+    return None if named is None else pathlib.Path(str(named.value))
+
+
 def require_named_context(what: str) -> None:
     """For disruptive commands: a protected context must have been named on this command line.
 
@@ -125,5 +142,14 @@ def _remember(found: fleet.Fleet) -> None:
                 else None,
                 "cubes": [cube.id for cube in found.cubes],
                 "blocks": [block.label for block in found.blocks],
+                # All nodes would be too many for Tab; those that somebody asks for are in trouble.
+                "nodes": [
+                    host.name
+                    for cube in found.cubes
+                    for host in cube.hosts
+                    if host.ready is not True or host.conditions or host.taints
+                ]
+                if found.has(fleet.SourceName.NODES)
+                else None,
             },
         )

@@ -103,6 +103,7 @@ class ComputeCapacity:
                 reservation=reservation if project != self._context.project else name,
                 name=block.name,
                 physical_id=block.physical_topology.block,
+                maintenance=_maintenance(block.reservation_maintenance),
                 sub_blocks=tuple(
                     _sub_block(item)
                     for item in self._list(
@@ -233,15 +234,47 @@ def _check_policy(found: Any, name: str) -> None:
 
 def _sub_block(item: Any) -> fleet.SubBlock:
     health = item.health_info
-    window = item.reservation_sub_block_maintenance.upcoming_group_maintenance
+    plan = _maintenance(item.reservation_sub_block_maintenance)
     return fleet.SubBlock(
         name=item.name,
         physical_id=item.physical_topology.sub_block,
         health=health.health_status,
-        healthy_hosts=health.healthy_host_count if "healthy_host_count" in health else None,
-        degraded_hosts=health.degraded_host_count if "degraded_host_count" in health else None,
+        healthy_hosts=_told(health, "healthy_host_count"),
+        degraded_hosts=_told(health, "degraded_host_count"),
         hosts=item.count,
         hosts_in_use=item.in_use_count,
-        maintenance_start=documents.moment(window.window_start_time),
-        maintenance_end=documents.moment(window.window_end_time),
+        maintenance_start=plan and plan.start,
+        maintenance_end=plan and plan.end,
+        healthy_infra=_told(health, "healthy_infra_count"),
+        degraded_infra=_told(health, "degraded_infra_count"),
+        topologies=tuple(
+            fleet.TopologyCount(entry.accelerator_topology, state.state, state.count)
+            for entry in item.accelerator_topologies_info.accelerator_topology_infos
+            for state in entry.info_per_topology_states
+        ),
+        maintenance=plan,
+        status=item.status,
     )
+
+
+def _told(message: Any, field: str) -> int | None:
+    """A count; None if the service left it out, which is not 0."""
+    return getattr(message, field) if field in message else None
+
+
+def _maintenance(info: Any) -> fleet.Maintenance | None:
+    """A GroupMaintenanceInfo; None if nothing is planned and nothing goes on."""
+    window = info.upcoming_group_maintenance
+    infra = info.subblock_infra_maintenance_ongoing_count
+    # Where instances are not counted apart, what goes on and is no infrastructure goes on in them.
+    hosts = info.instance_maintenance_ongoing_count or (0 if infra else info.maintenance_ongoing_count)
+    found = fleet.Maintenance(
+        start=documents.moment(window.window_start_time),
+        end=documents.moment(window.window_end_time),
+        status=window.maintenance_status,
+        kind=window.type_,
+        can_reschedule=window.can_reschedule,
+        hosts_ongoing=hosts,
+        infra_ongoing=infra,
+    )
+    return None if found.start is None and not found.is_ongoing else found

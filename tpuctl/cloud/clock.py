@@ -29,6 +29,10 @@ class SystemClock:
     def __init__(self, scale: float = 1.0) -> None:
         self._scale = scale
 
+    @property
+    def scale(self) -> float:
+        return self._scale
+
     def monotonic_s(self) -> float:
         """Seconds of the context since some fixed moment."""
         return time.monotonic() * self._scale

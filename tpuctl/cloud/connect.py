@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from tpuctl.cloud import capacity as capacity_module
 from tpuctl.cloud import clock as clock_module
-from tpuctl.cloud import gke, googleapis, snapshot
+from tpuctl.cloud import gke, googleapis, identity, instances, leases, snapshot, watching, workloads
 from tpuctl.cloud import kube as kube_module
+from tpuctl.cloud import records as records_module
 from tpuctl.cloud import slices as slices_module
 from tpuctl.ops import ports
 
@@ -21,14 +22,29 @@ def connect(context: context_module.Context, *, clock: clock_module.WallClock | 
     kube = kube_module.Kube(context, clock)
     apis = googleapis.GoogleApis(context, clock)
     slices = slices_module.KubeSlices(context, kube)
+    records = records_module.KubeRecords(kube)
     pools = gke.GkePools(context, apis)
     capacity = capacity_module.ComputeCapacity(context, apis, clock)
+    reader = snapshot.FleetReader(
+        context,
+        clock,
+        kube=kube,
+        slices=slices,
+        apis=apis,
+        pools=pools,
+        capacity=capacity,
+        records=records,
+    )
     return ports.Ports(
         clock=clock,
-        fleet=snapshot.FleetReader(
-            context, clock, kube=kube, slices=slices, apis=apis, pools=pools, capacity=capacity
-        ),
+        fleet=reader,
         slices=slices,
         pools=pools,
         capacity=capacity,
+        records=records,
+        leases=leases.KubeLeases(kube),
+        workloads=workloads.KubeWorkloads(kube),
+        identity=identity.KubeIdentity(kube),
+        instances=instances.ComputeInstances(context, apis),
+        changes=watching.KubeChanges(context, clock, kube=kube, slices=slices, reader=reader),
     )

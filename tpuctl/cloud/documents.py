@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tpuctl.model import fleet, states, topology
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 ACCELERATOR = "tpu7x"
 TPU = "google.com/tpu"
@@ -29,6 +29,7 @@ _BLOCK_LABEL = "cloud.google.com/gce-topology-block"
 _SUB_BLOCK_LABEL = "cloud.google.com/gce-topology-subblock"
 _POOL_LABEL = "cloud.google.com/gke-nodepool"
 _MAINTENANCE_LABEL = "cloud.google.com/scheduled-maintenance-time"
+_ONGOING_LABEL = "cloud.google.com/active-node-maintenance"
 _RETRY_ANNOTATION = "slice.gke.io/retry-on-failure"
 _ID_LABELS = tuple(f"cloud.google.com/gke-tpu-partition-{shape}-id" for shape in topology.PARTITION_SHAPES)
 _STATE_LABELS = tuple(
@@ -36,6 +37,8 @@ _STATE_LABELS = tuple(
 )
 _CUBE_LABEL = _ID_LABELS[topology.PARTITION_SHAPES.index(topology.CUBE)]
 _READY = {"True": True, "False": False}
+_COUNTS = {str(count): count for count in range(topology.CHIPS_PER_HOST + 1)}
+_LONGEST_MESSAGE = 400
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -59,7 +62,8 @@ def node(document: dict[str, Any]) -> PlacedHost | fleet.Stray | None:
     if not block:
         return fleet.Stray(name, f"it has no label {_BLOCK_LABEL}")
     spec = document.get("spec") or _NOTHING
-    ready, since = _readiness(document.get("status") or _NOTHING)
+    status = document.get("status") or _NOTHING
+    ready, since, conditions = _conditions(status.get("conditions") or ())
     taints = spec.get("taints")
     maintenance = labels.get(_MAINTENANCE_LABEL)
     get = labels.get
@@ -77,6 +81,11 @@ def node(document: dict[str, Any]) -> PlacedHost | fleet.Stray | None:
         metadata.get("uid", ""),
         _taint_keys(taints) if taints else (),
         _from_epoch(maintenance) if maintenance else None,
+        get(_ONGOING_LABEL) == "ONGOING",
+        _moment_of_many(metadata.get("creationTimestamp")),
+        conditions,
+        _chips(status),
+        spec.get("providerID") or "",
     )
     return PlacedHost(host, block, get(_SUB_BLOCK_LABEL, ""))
 
@@ -235,11 +244,44 @@ def _homeless(document: dict[str, Any], name: str, labels: Mapping[str, Any]) ->
     return fleet.Stray(name, f"it has no label {_CUBE_LABEL}")
 
 
-def _readiness(status: Mapping[str, Any]) -> tuple[bool | None, datetime.datetime | None]:
-    for condition in status.get("conditions") or ():
-        if condition["type"] == "Ready":
-            return _READY.get(condition.get("status")), moment(condition.get("lastTransitionTime"))
-    return None, None
+def _conditions(
+    documents: Iterable[Any],
+) -> tuple[bool | None, datetime.datetime | None, tuple[fleet.NodeCondition, ...]]:
+    """Ready and since when, and the other conditions that are not False: of a sound node there are none."""
+    ready, since = None, None
+    others: list[fleet.NodeCondition] = []
+    for item in documents:
+        if item["type"] == "Ready":
+            ready, since = _READY.get(item.get("status")), _moment_of_many(item.get("lastTransitionTime"))
+        elif item.get("status") != "False":
+            others.append(_node_condition(item))
+    return ready, since, tuple(others)
+
+
+def _node_condition(document: Mapping[str, Any]) -> fleet.NodeCondition:
+    return fleet.NodeCondition(
+        type=_text(document["type"]),
+        status=_text(document.get("status")),
+        reason=_text(document.get("reason")),
+        message=_text(document.get("message"))[:_LONGEST_MESSAGE],
+        since=moment(document.get("lastTransitionTime")),
+    )
+
+
+def _moment_of_many(text: object) -> datetime.datetime | None:
+    """As `moment`; the nodes of a pool share their seconds."""
+    return _parsed_moment(text) if isinstance(text, str) else None
+
+
+_parsed_moment = functools.lru_cache(maxsize=4096)(moment)
+
+
+def _chips(status: Mapping[str, Any]) -> int | None:
+    """Chips that pods can use: a chip that fails leaves `allocatable` first. None if nothing is told."""
+    resources = status.get("allocatable") or status.get("capacity")
+    if not resources:
+        return None
+    return _COUNTS.get(_text(resources.get(TPU, "0")))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -140,6 +140,7 @@ def _grouped(
     reserved: Iterable[fleet.ReservedBlock],
 ) -> tuple[fleet.Block, ...]:
     names = {_block_id(block): (block.name, block.reservation) for block in reserved}
+    plans = {_block_id(block): block.maintenance for block in reserved}
     for block, pool in _told_by_pools(seen, pools):
         names.setdefault(block, (pool.block, pool.reservation))
     by_block: dict[str, list[fleet.Cube]] = {block: [] for block in names}
@@ -151,6 +152,7 @@ def _grouped(
             name=names.get(block, ("", ""))[0],
             reservation=names.get(block, ("", ""))[1],
             cubes=tuple(sorted(by_block[block], key=lambda cube: cube.id)),
+            maintenance=plans.get(block),
         )
         for block in sorted(by_block)
     )

@@ -135,6 +135,7 @@ class Kube:
         query: Mapping[str, str] | None = None,
         body: object = None,
         accept: str = "application/json",
+        content_type: str = "application/json",
     ) -> Answer:
         """One request, one answer, no second attempt.
 
@@ -144,7 +145,7 @@ class Kube:
         if not context_module.is_loopback(self._host):
             headers["Accept-Encoding"] = "gzip"
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = content_type
         response = self._pool.request(
             method,
             f"{self._host}{path}" + (f"?{urllib.parse.urlencode(query)}" if query else ""),
@@ -153,6 +154,28 @@ class Kube:
             timeout=self._timeout,
         )
         return self._judged(response)
+
+    def stream(self, path: str, *, query: Mapping[str, str], silence_s: float) -> urllib3.BaseHTTPResponse:
+        """Open an answer that goes on; each read waits at most `silence_s` real seconds.
+
+        Raises as `request` does. Whoever opens it closes it.
+        """
+        import urllib3  # noqa: PLC0415 - slow to import
+
+        headers = {"Accept": "application/json", "User-Agent": f"tpuctl/{tpuctl.__version__}"}
+        response = self._pool.request(
+            "GET",
+            f"{self._host}{path}?{urllib.parse.urlencode(query)}",
+            headers=headers | self._authorization(),
+            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=silence_s),
+            preload_content=False,
+        )
+        if response.status >= _FIRST_NO_SUCCESS:
+            try:
+                self._judged(response)
+            finally:
+                response.close()
+        return response
 
     def _judged(self, response: urllib3.BaseHTTPResponse) -> Answer:
         moment = cloud_errors.http_date(response.headers.get("Date"))

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tpuctl.cloud import documents, joining, parallel
+from tpuctl.cloud import claims, clients, documents, joining, parallel
 from tpuctl.model import fleet
 
 if TYPE_CHECKING:
+    import datetime
     from collections.abc import Callable, Collection, Mapping
 
     from tpuctl.cloud import clock as clock_module
     from tpuctl.cloud import googleapis, kube, slices
+    from tpuctl.cloud import records as records_module
     from tpuctl.ops import context as context_module
     from tpuctl.ops import ports
 
@@ -41,6 +43,7 @@ class FleetReader:
         apis: googleapis.GoogleApis,
         pools: ports.Pools,
         capacity: ports.Capacity,
+        records: records_module.KubeRecords,
     ) -> None:
         self._context = context
         self._clock = clock
@@ -49,26 +52,19 @@ class FleetReader:
         self._apis = apis
         self._pools = pools
         self._capacity = capacity
+        self._records = records
 
     def observe(self, sources: Collection[fleet.SourceName]) -> fleet.Fleet:
         """One snapshot; a source that fails fails the whole, since half a view looks like a smaller fleet."""
-        names = [name for name in fleet.SourceName if name in sources]
-        found = dict(zip(names, self._read_all(names), strict=True))
-        nodes = _items(found, fleet.SourceName.NODES)
-        blocks, strays = joining.blocks_of(
-            nodes, _items(found, fleet.SourceName.NODE_POOLS), _items(found, fleet.SourceName.CAPACITY)
-        )
+        found = self.read(sources)
         moments = [read.source.observed_at for read in found.values()]
-        return fleet.Fleet(
-            cluster=self._context.fleet,
-            # The oldest of the lists: what is decided on the snapshot is decided on data of that age.
-            observed_at=min(moments) if moments else self._clock.now(),
-            blocks=blocks,
-            slices=tuple(_items(found, fleet.SourceName.SLICES)),
-            pods=tuple(_items(found, fleet.SourceName.PODS)),
-            strays=strays,
-            sources=tuple(read.source for read in found.values()),
-        )
+        # The oldest of the lists: what is decided on the snapshot is decided on data of that age.
+        return assemble(self._context.fleet, found, min(moments) if moments else self._clock.now())
+
+    def read(self, sources: Collection[fleet.SourceName]) -> dict[fleet.SourceName, Read]:
+        """The lists of the named sources, not joined yet."""
+        names = [name for name in fleet.SourceName if name in sources]
+        return dict(zip(names, self._read_all(names), strict=True))
 
     def _read_all(self, names: list[fleet.SourceName]) -> list[Read]:
         """In parallel: the services are independent. The first error in order of sources is raised."""
@@ -78,9 +74,11 @@ class FleetReader:
             fleet.SourceName.PODS: self._read_pods,
             fleet.SourceName.NODE_POOLS: self._read_pools,
             fleet.SourceName.CAPACITY: self._read_capacity,
+            fleet.SourceName.CLAIMS: self._read_claims,
         }
         if len(names) <= 1:
             return [readers[name]() for name in names]
+        clients.load(names)
         return parallel.run_all([readers[name] for name in names])
 
     def _read_nodes(self) -> Read:
@@ -95,6 +93,11 @@ class FleetReader:
         listing.items.sort(key=lambda pod: (pod.namespace, pod.name))
         return _read(fleet.SourceName.PODS, listing)
 
+    def _read_claims(self) -> Read:
+        listing = self._records.listing()
+        source = fleet.Source(fleet.SourceName.CLAIMS, listing.revision, listing.observed_at)
+        return Read(source, claims.claims_of(listing.items))
+
     def _read_pools(self) -> Read:
         return self._from_google(fleet.SourceName.NODE_POOLS, self._pools.list)
 
@@ -104,6 +107,26 @@ class FleetReader:
     def _from_google(self, name: fleet.SourceName, read: Callable[[], Collection[Any]]) -> Read:
         items = read()
         return Read(fleet.Source(name, "", self._apis.observed_at), items)
+
+
+def assemble(
+    cluster: str, found: Mapping[fleet.SourceName, Read], observed_at: datetime.datetime
+) -> fleet.Fleet:
+    """Join the lists of several sources into one snapshot."""
+    nodes = _items(found, fleet.SourceName.NODES)
+    blocks, strays = joining.blocks_of(
+        nodes, _items(found, fleet.SourceName.NODE_POOLS), _items(found, fleet.SourceName.CAPACITY)
+    )
+    return fleet.Fleet(
+        cluster=cluster,
+        observed_at=observed_at,
+        blocks=blocks,
+        slices=tuple(_items(found, fleet.SourceName.SLICES)),
+        pods=tuple(_items(found, fleet.SourceName.PODS)),
+        strays=strays,
+        claims=tuple(_items(found, fleet.SourceName.CLAIMS)),
+        sources=tuple(read.source for read in found.values()),
+    )
 
 
 def _read(name: fleet.SourceName, listing: kube.Listing[Any]) -> Read:

@@ -37,6 +37,21 @@ class BlastRadius(NamedTuple):
         return f"{slices}, {pods}, {self.hosts} hosts, {self.chips:,} chips"
 
 
+def of_hosts(snapshot: fleet.Fleet, hosts: tuple[fleet.Host, ...]) -> BlastRadius:
+    """What the end of these hosts hits: a slice that loses a host loses its fabric, with all its pods."""
+    names = {host.name for host in hosts}
+    members = {item.name: snapshot.hosts_of(item) for item in snapshot.slices}
+    hit = {name: found for name, found in members.items() if names.intersection(host.name for host in found)}
+    every = {host.name: host for host in hosts}
+    every |= {host.name: host for found in hit.values() for host in found}
+    return BlastRadius(
+        slices=tuple(sorted(hit)),
+        pods=snapshot.pods_on(tuple(every.values())),
+        hosts=len(every),
+        chips=len(every) * topology.CHIPS_PER_HOST,
+    )
+
+
 def of_slice(snapshot: fleet.Fleet, item: fleet.Slice) -> BlastRadius:
     """What taking `item` apart hits: every unfinished pod on its hosts, whoever owns it."""
     hosts = snapshot.hosts_of(item)

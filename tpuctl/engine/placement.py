@@ -4,44 +4,25 @@ Pure: the answer depends only on the arguments. "No room" is an answer (`Refusal
 
 Any cubes of one block can be joined, since optical switches connect any cube with any other and there is no
 adjacency rule; so whether a slice fits is a count per block. The block is chosen by best fit: the one with
-the fewest usable cubes that still suffices, so that large holes stay large.
+the fewest usable cubes that still suffices, so that large holes stay large. A sub-slice goes to a cube that
+cannot serve a large slice anyway, the fullest of those first.
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-import enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from tpuctl.engine import health
-from tpuctl.model import states, topology
+from tpuctl.engine.inventory import obstacles, recent, shelves, stock
+from tpuctl.model import health as health_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-    from tpuctl.model import fleet
+    from tpuctl.model import fleet, topology
 
-
-class Obstacle(enum.StrEnum):
-    """Why a cube or a partition cannot be taken; the value is what people read."""
-
-    IN_USE = "in use"
-    UNHEALTHY = "unhealthy"
-    DEGRADED = "degraded"
-    INCOMPLETE = "incomplete"
-    UNKNOWN = "state unknown"
-    CORDONED = "cordoned"
-    NO_NODES = "no nodes"
-    OTHER_BLOCK = "in another block"
-    NOT_ASKED = "not in the given list"
-
-
-_BY_VERDICT = {
-    states.Verdict.UNHEALTHY: Obstacle.UNHEALTHY,
-    states.Verdict.INCOMPLETE: Obstacle.INCOMPLETE,
-    states.Verdict.UNKNOWN: Obstacle.UNKNOWN,
-}
+Obstacle = obstacles.Obstacle
+Candidate = stock.Candidate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,20 +36,31 @@ class Request:
     """If not empty: exactly these cubes (for a sub-slice: these cubes or partitions to choose from)."""
     allow_degraded: bool = False
     """If true, DEGRADED cubes count as usable; UNHEALTHY ones never do."""
+    slice_name: str = ""
+    """Whose claims do not stand in the way: what an operation claims, it claims for this slice."""
+    without: tuple[str, ...] = ()
+    """Cubes that must not be used."""
+    policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
+    keep_free: int = 0
+    """Spares: usable whole cubes that must be left over in the block."""
 
+    @property
+    def terms(self) -> stock.Terms:
+        """What the index must be built for."""
+        return stock.Terms(
+            policy=self.policy, allow_degraded=self.allow_degraded, slice_name=self.slice_name
+        )
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """A block, and how it stood in the choice."""
+    @property
+    def is_restricted(self) -> bool:
+        """If true, some cubes of a block are out of the question from the start."""
+        return bool(self.cubes or self.without)
 
-    block: str
-    usable: int
-    """Cubes (for a sub-slice: partitions of the shape) that could be taken."""
-    total: int
-    obstacles: tuple[tuple[Obstacle, int], ...]
-    """Counts for the rest, most frequent first."""
-    holders: tuple[tuple[str, int], ...] = ()
-    """Which slices hold how many of them."""
+    def admits(self, cube_id: str, partition_id: str) -> bool:
+        """If true, this piece is among those that were asked for."""
+        if cube_id in self.without:
+            return False
+        return not self.cubes or cube_id in self.cubes or partition_id in self.cubes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,133 +95,148 @@ class Refusal:
         return max((candidate.usable for candidate in self.candidates), default=0)
 
 
-class _Piece(NamedTuple):
-    """Something that could be taken: a whole cube or a partition inside one."""
-
-    id: str
-    cube: fleet.Cube
-    obstacle: Obstacle | None
-    holders: tuple[str, ...]
-
-
 def place(snapshot: fleet.Fleet, request: Request) -> Placement | Refusal:
     """Return partitions of one block for `request`, or why there are none."""
-    taken = taken_hosts(snapshot)
-    needed = request.topology.partitions
-    sub_slice = request.topology.is_sub_slice
-    by_block = {
-        block.id: [
-            piece for cube in block.cubes for piece in (_parts if sub_slice else _whole)(cube, request, taken)
-        ]
-        for block in snapshot.blocks
-        if request.block in (None, block.id)
-    }
-    free = {
-        block: [piece for piece in pieces if piece.obstacle is None] for block, pieces in by_block.items()
-    }
-    candidates = tuple(_candidate(block, pieces) for block, pieces in by_block.items())
-    fitting = [block for block, pieces in free.items() if len(pieces) >= needed]
-    if not fitting:
-        unit = "partitions" if sub_slice else "cubes"
-        return Refusal(topology=request.topology, needed=needed, unit=unit, candidates=candidates)
-    # Ids break ties, so that two runs on one snapshot agree and a dry run is honest.
-    if sub_slice:
-        chosen = [min((p for block in fitting for p in free[block]), key=lambda p: _wear(p, taken))]
-    else:
-        best = min(fitting, key=lambda block: (len(free[block]), block))
-        chosen = sorted(free[best], key=lambda piece: piece.id)[:needed]
+    terms = request.terms
+    if not any(claim.slice_name == request.slice_name for claim in snapshot.claims):
+        terms = dataclasses.replace(terms, slice_name="")  # nothing of its own: the common index serves
+    return place_in(recent.of(snapshot, terms), request)
+
+
+def place_in(index: stock.Stock, request: Request) -> Placement | Refusal:
+    """The same on an index; the index is not changed."""
+    if request.is_restricted:
+        return _restricted(index, request)
+    found = choose(index, request)
+    if found is None:
+        return _refusal(request, candidates(index, request))
+    block, cubes, partition_ids = found
     return Placement(
         topology=request.topology,
-        block=chosen[0].cube.block,
-        cubes=tuple(sorted({piece.cube.id for piece in chosen})),
-        partition_ids=tuple(sorted(piece.id for piece in chosen)),
-        candidates=candidates,
-    )
-
-
-def taken_hosts(snapshot: fleet.Fleet) -> dict[str, tuple[str, ...]]:
-    """Host name -> slices that hold it: failed ones too, since their object still names the partition."""
-    found: dict[str, tuple[str, ...]] = {}
-    for item in snapshot.slices:
-        for host in snapshot.hosts_of(item):
-            found[host.name] = (*found.get(host.name, ()), item.name)
-    return found
-
-
-def _whole(cube: fleet.Cube, request: Request, taken: dict[str, tuple[str, ...]]) -> Iterable[_Piece]:
-    holders = _holders(cube.hosts, taken)
-    yield _Piece(cube.id, cube, _cube_obstacle(cube, request, holders), holders)
-
-
-def _cube_obstacle(cube: fleet.Cube, request: Request, holders: tuple[str, ...]) -> Obstacle | None:
-    if request.cubes and cube.id not in request.cubes:
-        return Obstacle.NOT_ASKED
-    if holders:
-        return Obstacle.IN_USE
-    if not cube.has_nodes:
-        return Obstacle.NO_NODES
-    verdict = health.judge(cube).verdict
-    if verdict in _BY_VERDICT:
-        return _BY_VERDICT[verdict]
-    if verdict is states.Verdict.DEGRADED and not request.allow_degraded:
-        return Obstacle.DEGRADED
-    return None if all(host.schedulable for host in cube.hosts) else Obstacle.CORDONED
-
-
-def _parts(cube: fleet.Cube, request: Request, taken: dict[str, tuple[str, ...]]) -> Iterable[_Piece]:
-    by_name = {host.name: host for host in cube.hosts}
-    for partition in cube.partitions:
-        if partition.shape == request.topology:
-            hosts = tuple(by_name[name] for name in partition.hosts)
-            holders = _holders(hosts, taken)
-            yield _Piece(
-                partition.id, cube, _part_obstacle(cube, partition, hosts, holders, request), holders
-            )
-
-
-def _part_obstacle(
-    cube: fleet.Cube,
-    partition: fleet.Partition,
-    hosts: tuple[fleet.Host, ...],
-    holders: tuple[str, ...],
-    request: Request,
-) -> Obstacle | None:
-    """A smaller shape never shows DEGRADED: an optical link outside the cube does not concern it."""
-    if request.cubes and not {cube.id, partition.id}.intersection(request.cubes):
-        return Obstacle.NOT_ASKED
-    if holders:
-        return Obstacle.IN_USE
-    if not partition.is_complete or partition.state is states.PartitionState.INCOMPLETE:
-        return Obstacle.INCOMPLETE
-    if any(host.ready is None for host in hosts):
-        return Obstacle.UNKNOWN
-    if partition.state is states.PartitionState.UNHEALTHY or any(host.ready is False for host in hosts):
-        return Obstacle.UNHEALTHY
-    if not partition.state.is_usable:
-        return Obstacle.UNKNOWN
-    return None if all(host.schedulable for host in hosts) else Obstacle.CORDONED
-
-
-def _wear(piece: _Piece, taken: dict[str, tuple[str, ...]]) -> tuple[int, int, str]:
-    """Order for sub-slices: cubes that cannot serve a large slice anyway come first, fullest first."""
-    used = sum(host.name in taken for host in piece.cube.hosts)
-    spoiled = used > 0 or health.judge(piece.cube).verdict is not states.Verdict.HEALTHY
-    return (0 if spoiled else 1, -used, piece.id)
-
-
-def _holders(hosts: tuple[fleet.Host, ...], taken: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(sorted({name for host in hosts for name in taken.get(host.name, ())}))
-
-
-def _candidate(block: str, pieces: list[_Piece]) -> Candidate:
-    counts = collections.Counter(piece.obstacle for piece in pieces if piece.obstacle is not None)
-    holders = collections.Counter(
-        name for piece in pieces if piece.obstacle is Obstacle.IN_USE for name in piece.holders
-    )
-    return Candidate(
         block=block,
-        usable=sum(piece.obstacle is None for piece in pieces),
-        total=len(pieces),
-        obstacles=tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))),
-        holders=tuple(sorted(holders.items(), key=lambda entry: (-entry[1], entry[0]))),
+        cubes=cubes,
+        partition_ids=partition_ids,
+        candidates=candidates(index, request),
     )
+
+
+def choose(index: stock.Stock, request: Request) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    """Block, cubes and partitions for an unrestricted request; the cost does not grow with the fleet."""
+    only = None if request.block is None else index.number_of_block.get(request.block, -1)
+    if only == -1:
+        return None
+    if request.topology.is_sub_slice:
+        return _choose_part(index, request, only)
+    needed = request.topology.cubes
+    block = index.best_block(needed, keep_free=request.keep_free) if only is None else only
+    if block is None or index.free[block].bit_count() < needed + request.keep_free:
+        return None
+    slots = index.slots[block]
+    ids = tuple(slots[number].cube.id for number in shelves.members(shelves.first(index.free[block], needed)))
+    return index.blocks[block], ids, ids
+
+
+def candidates(index: stock.Stock, request: Request) -> tuple[Candidate, ...]:
+    """How every block stood."""
+    return tuple(
+        _spared(index.candidate(block, request.topology), request) for block in _blocks(index, request)
+    )
+
+
+def _choose_part(
+    index: stock.Stock, request: Request, only: int | None
+) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    found = index.best_part(request.topology, only)
+    if found is None:
+        return None
+    slot, part = found
+    free = index.free[slot.block]
+    if request.keep_free and free >> slot.number & 1 and free.bit_count() <= request.keep_free:
+        return _part_beside_spares(index, request, only)
+    return index.blocks[slot.block], (slot.cube.id,), (part.id,)
+
+
+def _part_beside_spares(
+    index: stock.Stock, request: Request, only: int | None
+) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    """The first block whose spares would not be broken into; spoiled cubes were looked at before."""
+    for block in range(len(index.blocks)) if only is None else (only,):
+        found = index.best_part(request.topology, block)
+        if found is None:
+            continue
+        slot, part = found
+        free = index.free[block]
+        if not free >> slot.number & 1 or free.bit_count() > request.keep_free:
+            return index.blocks[block], (slot.cube.id,), (part.id,)
+    return None
+
+
+def _blocks(index: stock.Stock, request: Request) -> Iterator[int]:
+    for block, block_id in enumerate(index.blocks):
+        if request.block in (None, block_id):
+            yield block
+
+
+def _refusal(request: Request, compared: Iterable[Candidate]) -> Refusal:
+    return Refusal(
+        topology=request.topology,
+        needed=request.topology.partitions,
+        unit="partitions" if request.topology.is_sub_slice else "cubes",
+        candidates=tuple(compared),
+    )
+
+
+def _spared(found: Candidate, request: Request) -> Candidate:
+    """Spares are not usable for this request."""
+    spares = min(request.keep_free, found.usable)
+    if not spares or request.topology.is_sub_slice:
+        return found
+    counts = sorted(
+        [*found.obstacles, (Obstacle.SPARE, spares)], key=lambda entry: (-entry[1], entry[0])
+    )
+    return dataclasses.replace(found, usable=found.usable - spares, obstacles=tuple(counts))
+
+
+def _restricted(index: stock.Stock, request: Request) -> Placement | Refusal:
+    """Cubes were named or excluded: every piece of the blocks in question is looked at."""
+    compared: list[Candidate] = []
+    free: dict[int, list[tuple[stock.Slot, str]]] = {}
+    for block in _blocks(index, request):
+        pieces: list[stock.Pieces] = []
+        free[block] = []
+        for slot, piece_id, piece in index.pieces(block, request.topology):
+            if not request.admits(slot.cube.id, piece_id):
+                pieces.append(piece._replace(obstacle=Obstacle.NOT_ASKED))
+                continue
+            pieces.append(piece)
+            if piece.obstacle is None:
+                free[block].append((slot, piece_id))
+        compared.append(_spared(stock.candidate_of(index.blocks[block], pieces), request))
+    needed = request.topology.partitions
+    fitting = [block for block, found in free.items() if len(found) >= needed + _kept(request)]
+    if not fitting:
+        return _refusal(request, compared)
+    if request.topology.is_sub_slice:
+        everywhere = [piece for block in fitting for piece in free[block]]
+        chosen = [min(everywhere, key=_wear)]
+    else:
+        best = min(fitting, key=lambda block: (len(free[block]), block))
+        chosen = free[best][:needed]
+    return Placement(
+        topology=request.topology,
+        block=index.blocks[chosen[0][0].block],
+        cubes=tuple(sorted({slot.cube.id for slot, _ in chosen})),
+        partition_ids=tuple(sorted(piece_id for _, piece_id in chosen)),
+        candidates=tuple(compared),
+    )
+
+
+def _kept(request: Request) -> int:
+    return 0 if request.topology.is_sub_slice else request.keep_free
+
+
+def _wear(piece: tuple[stock.Slot, str]) -> tuple[int, int, int, int, str]:
+    """Order for sub-slices: cubes that cannot serve a large slice anyway come first, fullest first."""
+    slot, piece_id = piece
+    used = slot.used.bit_count()
+    return (0 if slot.spoiled or used else 1, -used, slot.block, slot.number, piece_id)

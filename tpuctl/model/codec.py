@@ -12,12 +12,14 @@ import enum
 import functools
 import types
 import typing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpuctl.model import errors, fleet, topology
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+T = TypeVar("T")
 
 API_VERSION = "tpuctl/v1"
 KIND = "FleetDump"
@@ -41,6 +43,17 @@ def load(document: object) -> fleet.Fleet:
         raise DumpError(f"not a fleet dump: expected {API_VERSION} {KIND}, found {found[0]} {found[1]}")
     loaded: fleet.Fleet = _typed(document.get("fleet"), fleet.Fleet, "fleet")
     return loaded
+
+
+def encode(record: Any) -> Any:
+    """Any record of the model as dicts, lists, texts and numbers."""
+    return _plain(record)
+
+
+def decode(document: object, kind: type[T], place: str) -> T:
+    """Read what `encode` wrote; raises DumpError that names `place` and the fault in it."""
+    found: T = _typed(document, kind, place)
+    return found
 
 
 def camel(name: str) -> str:

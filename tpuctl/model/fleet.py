@@ -12,7 +12,7 @@ import enum
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.model import states, topology
+from tpuctl.model import operations, states, topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,8 @@ class SourceName(enum.StrEnum):
     NODE_POOLS = "nodePools"
     CAPACITY = "capacity"
     """Reservations, blocks and sub-blocks of the Compute API."""
+    CLAIMS = "claims"
+    """tpuctl's own records: holds on cubes and open operations."""
 
 
 class Source(NamedTuple):
@@ -37,6 +39,18 @@ class Source(NamedTuple):
     """The list's resourceVersion where the service has one, else empty."""
     observed_at: datetime.datetime
     """The server's time when it answered."""
+
+
+class NodeCondition(NamedTuple):
+    """A condition of a node other than Ready."""
+
+    type: str
+    status: str
+    """True or Unknown, or whatever else the node says; False is not kept, since it means that all is well."""
+    reason: str
+    message: str
+    since: datetime.datetime | None
+    """When it last changed."""
 
 
 class Host(NamedTuple):
@@ -61,6 +75,16 @@ class Host(NamedTuple):
     """Taint keys other than the one every TPU node has."""
     maintenance_at: datetime.datetime | None = None
     """Planned host maintenance, from label `cloud.google.com/scheduled-maintenance-time`."""
+    maintenance_ongoing: bool = False
+    """If true, label `cloud.google.com/active-node-maintenance` says ONGOING."""
+    created_at: datetime.datetime | None = None
+    """When the node object was made: the first boot of the VM."""
+    conditions: tuple[NodeCondition, ...] = ()
+    """Those that are not False."""
+    chips: int | None = None
+    """Chips that pods can use (allocatable `google.com/tpu`); None if the node does not tell."""
+    provider_id: str = ""
+    """`gce://PROJECT/ZONE/INSTANCE`: the VM behind the node."""
 
     def state(self, shape: topology.Topology) -> states.PartitionState:
         return self.partition_states[topology.PARTITION_SHAPES.index(shape)]
@@ -83,6 +107,36 @@ class Partition(NamedTuple):
         return len(self.hosts) == self.shape.hosts
 
 
+class TopologyCount(NamedTuple):
+    """How many partitions of one shape are in one state (acceleratorTopologiesInfo of the Compute API)."""
+
+    shape: str
+    state: str
+    """AVAILABLE, RUNNING, or DEGRADED, which here means not usable; as the service wrote it."""
+    partitions: int
+
+
+class Maintenance(NamedTuple):
+    """The next planned maintenance of reserved hardware (compute.v1 GroupMaintenanceInfo)."""
+
+    start: datetime.datetime | None
+    end: datetime.datetime | None
+    status: str = ""
+    """PENDING, ONGOING or UNKNOWN, as the service wrote it."""
+    kind: str = ""
+    """SCHEDULED, UNSCHEDULED, MULTIPLE or UNKNOWN_TYPE."""
+    can_reschedule: bool = False
+    """If true, it can be started earlier by hand."""
+    hosts_ongoing: int = 0
+    """VMs under maintenance now."""
+    infra_ongoing: int = 0
+    """Parts of the infrastructure under maintenance now; what they are for TPUs is not published."""
+
+    @property
+    def is_ongoing(self) -> bool:
+        return self.status == "ONGOING" or self.hosts_ongoing > 0 or self.infra_ongoing > 0
+
+
 class SubBlock(NamedTuple):
     """What the Compute API says of the hardware of one cube (compute.v1 ReservationSubBlock)."""
 
@@ -98,6 +152,14 @@ class SubBlock(NamedTuple):
     hosts_in_use: int
     maintenance_start: datetime.datetime | None = None
     maintenance_end: datetime.datetime | None = None
+    healthy_infra: int | None = None
+    degraded_infra: int | None = None
+    """healthInfo's infra counts; what they count for TPUs is not published."""
+    topologies: tuple[TopologyCount, ...] = ()
+    maintenance: Maintenance | None = None
+    """Everything about the window of the two fields above; None if nothing is planned or going on."""
+    status: str = ""
+    """CREATING, READY, DELETING or INVALID, as the service wrote it."""
 
 
 class NodePool(NamedTuple):
@@ -137,6 +199,7 @@ class ReservedBlock:
     physical_id: str
     """physicalTopology.block, the value of node label `cloud.google.com/gce-topology-block`."""
     sub_blocks: tuple[SubBlock, ...]
+    maintenance: Maintenance | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -192,6 +255,8 @@ class Block:
     """Name in the reservation, empty if the Compute API was not asked."""
     reservation: str = ""
     cubes: tuple[Cube, ...] = ()
+    maintenance: Maintenance | None = None
+    """Planned for the block as the reservation tells it; None if nothing is, or nobody asked."""
 
     @property
     def label(self) -> str:
@@ -280,6 +345,8 @@ class Fleet:
     slices: tuple[Slice, ...] = ()
     pods: tuple[Pod, ...] = ()
     strays: tuple[Stray, ...] = ()
+    claims: tuple[operations.Claim, ...] = ()
+    """What tpuctl itself has put a mark on."""
     sources: tuple[Source, ...] = ()
 
     def has(self, name: SourceName) -> bool:
@@ -290,6 +357,10 @@ class Fleet:
         """The same snapshot, seen through some of its blocks only."""
         return dataclasses.replace(self, blocks=blocks)
 
+    def without_slice(self, name: str) -> Fleet:
+        """The same snapshot as if that slice did not exist."""
+        return dataclasses.replace(self, slices=tuple(item for item in self.slices if item.name != name))
+
     @functools.cached_property
     def cubes(self) -> tuple[Cube, ...]:
         return tuple(cube for block in self.blocks for cube in block.cubes)
@@ -297,6 +368,10 @@ class Fleet:
     @functools.cached_property
     def cubes_by_id(self) -> Mapping[str, Cube]:
         return {cube.id: cube for cube in self.cubes}
+
+    @functools.cached_property
+    def _cube_places(self) -> Mapping[str, int]:
+        return {cube.id: place for place, cube in enumerate(self.cubes)}
 
     @functools.cached_property
     def slices_by_name(self) -> Mapping[str, Slice]:
@@ -324,10 +399,20 @@ class Fleet:
                     found[cube_id].append(item.name)
         return {cube_id: tuple(names) for cube_id, names in found.items()}
 
+    @functools.cached_property
+    def claimants(self) -> Mapping[str, tuple[str, ...]]:
+        """Cube id -> holds and open operations of tpuctl that keep it or a part of it."""
+        found: dict[str, tuple[str, ...]] = {}
+        for claim in self.claims:
+            cube_id = self.cube_of_partition.get(claim.cube_id, claim.cube_id)
+            found[cube_id] = (*found.get(cube_id, ()), claim.holder)
+        return found
+
     def cubes_of(self, item: Slice) -> tuple[Cube, ...]:
         """The cubes of a slice, as far as this snapshot knows them."""
-        ids = {self.cube_of_partition.get(partition_id) for partition_id in item.partition_ids}
-        return tuple(cube for cube in self.cubes if cube.id in ids)
+        ids = {self.cube_of_partition.get(partition_id, "") for partition_id in item.partition_ids}
+        places = sorted(self._cube_places[cube_id] for cube_id in ids if cube_id in self._cube_places)
+        return tuple(self.cubes[place] for place in places)
 
     def hosts_of(self, item: Slice) -> tuple[Host, ...]:
         """The hosts of a slice: those that carry one of its partition ids, of whatever shape."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import carving
 from tpuctl.model import errors, fleet, states, topology
-from tpuctl.ops import operations, waiting
+from tpuctl.ops import locking, operations, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +62,8 @@ class Prepared:
 
     cluster: ports_module.Cluster
     policy: str
+    block: str | None
+    limit: int | None
     enable_controller: bool
     create_policy: bool
     plan: carving.CarvePlan
@@ -112,6 +114,8 @@ def prepare(
     return Prepared(
         cluster=cluster,
         policy=policy,
+        block=block,
+        limit=limit,
         enable_controller=not cluster.slice_controller,
         # Pools that exist may use another policy: one of ours is needed only to make more of them.
         create_policy=bool(plan.create) and not ports.capacity.has_policy(policy),
@@ -134,9 +138,33 @@ def execute(
     in_flight: int = DEFAULT_IN_FLIGHT,
     timeout_s: float = DEFAULT_TIMEOUT_S,
 ) -> Outcome:
-    """Do it; the outcome has one line for each cube, failed ones included. Raises TimedOut."""
+    """Do it; the outcome has one line for each cube, failed ones included.
+
+    Raises Conflict if somebody else makes or deletes node pools now, TimedOut.
+    """
+    if prepared.is_noop and not _being_made(prepared):
+        return Outcome(changed=False, results=_judge(ports, reporter, prepared, {}))
+    with locking.held(ports, reporter, locking.POOLS) as lock:
+        fenced = locking.fenced(ports, lock)
+        # Again, under the lock: what somebody else has made meanwhile is not made twice.
+        now = prepare(fenced, policy=prepared.policy, block=prepared.block, limit=prepared.limit)
+        return _execute(fenced, reporter, now, in_flight, timeout_s)
+
+
+def _being_made(prepared: Prepared) -> bool:
+    """If true, an earlier run has begun pools that are not finished."""
+    return any(pool.status is states.PoolStatus.PROVISIONING for pool in prepared.plan.existing)
+
+
+def _execute(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    prepared: Prepared,
+    in_flight: int,
+    timeout_s: float,
+) -> Outcome:
     deadline = waiting.Deadline.after(ports.clock, timeout_s)
-    reporter.going_on("GKE goes on creating node pools; run the same command again to go on from there")
+    reporter.going_on("GKE goes on with what was started; run the same command again to go on from there")
     if prepared.enable_controller:
         reporter.step("turning the slice controller on")
         operations.finish(ports, deadline, ports.pools.enable_slice_controller())

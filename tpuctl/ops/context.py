@@ -32,6 +32,8 @@ class Context:
     """Names, or `projects/P/reservations/R` for reservations that another project shares."""
     policy: str = DEFAULT_POLICY
     """Name of the workload policy for node pools."""
+    policy_file: str | None = None
+    """Path of a file with the health policy; the built-in one without it."""
     kubeconfig: str | None = None
     """Path of a kubeconfig file; without one, the library's own search order."""
     kubeconfig_context: str | None = None

@@ -6,10 +6,12 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import blast
-from tpuctl.model import errors, fleet
-from tpuctl.ops import waiting
+from tpuctl.model import errors, fleet, operations, topology
+from tpuctl.ops import journal, locking, refusals, running, waiting
 
 if TYPE_CHECKING:
+    import datetime
+
     from tpuctl.ops import ports as ports_module
 
 SOURCES = (fleet.SourceName.NODES, fleet.SourceName.SLICES, fleet.SourceName.PODS)
@@ -21,23 +23,29 @@ class Prepared:
 
     slice: fleet.Slice
     radius: blast.BlastRadius
+    observed_at: datetime.datetime
 
 
 def prepare(ports: ports_module.Ports, name: str, *, force_foreign: bool) -> Prepared | None:
     """Observe; None if there is no such slice (so there is nothing to do).
 
-    Raises GuardStopped if another controller owns it and `force_foreign` is not set.
+    Raises GuardStopped if another controller owns it and `force_foreign` is not set, Conflict if another kind
+    of operation on it is open: a swap will make it again.
     """
+    left = journal.of_slice(ports, name)
+    if left is not None and left.operation.kind is not operations.Kind.DEFORM:
+        raise journal.open_error(left)
     snapshot = ports.fleet.observe(SOURCES)
     item = snapshot.slices_by_name.get(name)
     if item is None:
         return None
     if item.owner is not None and not force_foreign:
-        raise _foreign(name, item.owner)
-    return Prepared(slice=item, radius=blast.of_slice(snapshot, item))
+        raise refusals.foreign(name, item.owner)
+    radius = blast.of_slice(snapshot, item)
+    return Prepared(slice=item, radius=radius, observed_at=snapshot.observed_at)
 
 
-def execute(
+def deform(
     ports: ports_module.Ports,
     reporter: ports_module.Reporter,
     prepared: Prepared,
@@ -47,30 +55,68 @@ def execute(
 ) -> float:
     """Delete what was shown, if it still is what was shown; returns the seconds waited.
 
-    Raises Conflict if the slice was replaced, or pods have come that the user did not see.
+    Raises Conflict if a lock is held, another operation is open, the slice was replaced, or pods have come
+    that the user did not see; TimedOut.
     """
     before = prepared.slice
     started_s = ports.clock.monotonic_s()
-    now = prepare(ports, before.name, force_foreign=True)
-    if now is not None:
-        _check_unmoved(prepared, now)
-        ports.slices.delete(before.name, uid=before.uid)
-        reporter.step(f"slice {before.name}: deletion asked for")
-    if wait:
-        waiting.until_gone(ports, reporter, before.name, uid=before.uid, timeout_s=timeout_s)
+    with locking.held(ports, reporter, locking.slice_lock(before.name)) as lock:
+        fenced = locking.fenced(ports, lock)
+        entry = journal.of_slice(fenced, before.name) or _begin(fenced, prepared)
+        if entry is None:
+            return 0.0
+        if not _is_ours(entry, before):
+            raise journal.open_error(entry)
+        runner = running.Runner(fenced, reporter, entry, timeout_s=timeout_s)
+        if wait:
+            runner.run()
+        else:
+            runner.advance()
+            runner.entry.close(fenced)
     return ports.clock.monotonic_s() - started_s
 
 
-def _foreign(name: str, owner: fleet.Owner) -> errors.GuardStopped:
-    if owner == fleet.BY_HAND:
-        return errors.GuardStopped(
-            f"slice {name} was made by hand or by an unknown program, not by tpuctl",
-            hint="make sure that nobody needs it, then add --force-foreign",
-        )
-    return errors.GuardStopped(
-        f"slice {name} belongs to {owner}, which would make it again",
-        hint=f"act on that {owner.kind or 'object'} instead, or add --force-foreign",
+def finish_earlier(ports: ports_module.Ports, reporter: ports_module.Reporter, name: str) -> bool:
+    """Finish what a run that died has left of a slice that is gone already; False if it left nothing."""
+    if journal.of_slice(ports, name) is None:
+        return False
+    with locking.held(ports, reporter, locking.slice_lock(name)) as lock:
+        fenced = locking.fenced(ports, lock)
+        left = journal.of_slice(fenced, name)
+        if left is not None:
+            running.Runner(fenced, reporter, left).run()
+    return True
+
+
+def _begin(ports: ports_module.Ports, prepared: Prepared) -> journal.Entry | None:
+    """Look again, and write the operation down; None if the slice is gone by itself."""
+    now = prepare(ports, prepared.slice.name, force_foreign=True)
+    if now is None:
+        return None
+    _check_unmoved(prepared, now)
+    item = now.slice
+    return journal.begin(
+        ports,
+        operations.Operation(
+            schema=operations.SCHEMA,
+            id=journal.operation_id(operations.Kind.DEFORM, item.name),
+            kind=operations.Kind.DEFORM,
+            slice_name=item.name,
+            topology=item.topology or topology.CUBE,
+            actor=ports.identity.actor(),
+            started_at=now.observed_at,
+            intent=operations.Intent.PLANNED,
+            old_uid=item.uid,
+            old_partitions=item.partition_ids,
+            partitions=(),
+        ),
     )
+
+
+def _is_ours(entry: journal.Entry, item: fleet.Slice) -> bool:
+    """An earlier run of the same command that died is ours to finish."""
+    found = entry.operation
+    return found.kind is operations.Kind.DEFORM and found.old_uid == item.uid
 
 
 def _check_unmoved(before: Prepared, now: Prepared) -> None:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import forming, placement
-from tpuctl.model import errors, fleet, states
+from tpuctl.model import errors, fleet, operations
+from tpuctl.ops import journal, locking, naming, refusals, running, waiting
 from tpuctl.ops import ports as ports_module
-from tpuctl.ops import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tpuctl.model import topology
 
-SOURCES = (fleet.SourceName.NODES, fleet.SourceName.SLICES)
-SETTLE_S = 15.0
-"""Pause before partitions of a slice that is just gone are used again; from a field note, not documented."""
-ATTEMPTS = 3
-"""How often SliceCreationFailed is answered by another try, when no other slice explains it."""
+SOURCES = running.SOURCES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,13 +27,16 @@ class Outcome:
     """`formed`, `forming` (not waited for) or `unchanged`."""
     waited_s: float = 0.0
     """Seconds of the context's clock spent waiting for the fabric."""
+    block: str | None = None
+    """Name or id of its block; None if this run did not look."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A decision on one snapshot, shown by a dry run and carried out by `execute`."""
+    """A decision on one snapshot, shown by a dry run and carried out by `start` and `finish`."""
 
     snapshot: fleet.Fleet
+    slice_name: str
     plan: forming.FormPlan | forming.Unchanged
 
     @property
@@ -82,64 +81,128 @@ def request(
 def prepare(ports: ports_module.Ports, name: str, wish: placement.Request) -> Prepared:
     """Observe and decide.
 
-    Raises NotFound for a block or cube that does not exist, Conflict if the name is in use, DoesNotFit with
-    counted reasons if there is no room.
+    Raises NotFound for a block or cube that does not exist, Conflict if the name is in use or somebody has
+    the cubes that were named, DoesNotFit with counted reasons if there is no room.
     """
     snapshot = ports.fleet.observe(SOURCES)
-    decision = forming.plan_form(snapshot, name, resolve(snapshot, wish))
+    decision = forming.plan_form(snapshot, name, naming.resolve(snapshot, wish))
     if isinstance(decision, placement.Refusal):
-        raise refused(snapshot, decision)
+        raise refusals.error_for(snapshot, decision, named_cubes=bool(wish.cubes))
     if isinstance(decision, forming.Clash):
-        raise _clash(decision)
-    return Prepared(snapshot=snapshot, plan=decision)
+        raise refusals.clash(decision)
+    return Prepared(snapshot=snapshot, slice_name=name, plan=decision)
 
 
 def validate(ports: ports_module.Ports, prepared: Prepared) -> None:
     """Let the server validate the Slice and store nothing: the real call, up to the write."""
     if isinstance(prepared.plan, forming.FormPlan):
-        ports.slices.create(_spec(prepared.plan), validate_only=True)
+        found = prepared.plan.placement
+        spec = ports_module.SliceSpec(prepared.slice_name, found.topology, found.partition_ids)
+        ports.slices.create(spec, validate_only=True)
 
 
-def execute(
+def form(
     ports: ports_module.Ports,
     reporter: ports_module.Reporter,
-    prepared: Prepared,
+    name: str,
+    wish: placement.Request,
     *,
     wait: bool = True,
     timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
 ) -> Outcome:
-    """Carry out what `prepare` decided.
+    """Form slice `name`, or finish what an earlier run began, or find that it is there as asked.
 
-    Raises Conflict if somebody else got one of the partitions first (our object is taken back), SliceFailed,
-    TimedOut.
+    Cubes are chosen and claimed under a lock of the whole cluster, which is then given back; the slice stays
+    locked until it is ready. Raises what `prepare` raises, Conflict if a lock is held or somebody without
+    our locks got a partition first (our object is taken back), TpuctlError if it does not form, TimedOut.
     """
+    there = _as_asked(ports, name, wish)
+    if there is not None:
+        return _await_existing(ports, reporter, there, wait=wait, timeout_s=timeout_s)
+    with locking.held(ports, reporter, locking.slice_lock(name)) as lock:
+        fenced = locking.fenced(ports, lock)
+        left = journal.of_slice(fenced, name)
+        if left is not None:
+            return _finish_earlier(fenced, reporter, left, wish, timeout_s)
+        with locking.held(ports, reporter, locking.PLACEMENT) as choice:
+            prepared = prepare(ports, name, wish)
+            started = start(locking.fenced(ports, lock, choice), reporter, prepared, timeout_s=timeout_s)
+        outcome = finish(fenced, reporter, prepared, started, wait=wait, timeout_s=timeout_s)
+    return dataclasses.replace(outcome, block=_block_label(prepared.snapshot, prepared.partition_ids))
+
+
+def _as_asked(ports: ports_module.Ports, name: str, wish: placement.Request) -> fleet.Slice | None:
+    """The slice, if it is there as asked and nothing is left to finish: then nothing is written at all.
+
+    Raises what `prepare` raises for a slice of that name that is something else.
+    """
+    if ports.slices.get(name) is None or journal.of_slice(ports, name) is not None:
+        return None
+    plan = prepare(ports, name, wish).plan
+    return plan.slice if isinstance(plan, forming.Unchanged) else None
+
+
+class Started(NamedTuple):
+    """A Slice object that was created, with the operation that is to make it ready."""
+
+    entry: journal.Entry
+    created: fleet.Slice
+    at_s: float
+
+
+def start(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    prepared: Prepared,
+    *,
+    timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+) -> Started | None:
+    """Write the operation down and create the Slice; None if it is there already."""
     if isinstance(prepared.plan, forming.Unchanged):
-        return _await_existing(ports, reporter, prepared.plan.slice, wait=wait, timeout_s=timeout_s)
-    spec = _spec(prepared.plan)
-    started_s = ports.clock.monotonic_s()
-    for attempt in range(1, ATTEMPTS + 1):
-        created = ports.slices.create(spec)
-        count = len(spec.partition_ids)
-        reporter.step(f"slice {spec.name} created with {count} {'partition' if count == 1 else 'partitions'}")
-        if not wait:
-            return Outcome(slice=created, verb="forming")
-        try:
-            ready = waiting.until_ready(
-                ports,
-                reporter,
-                spec.name,
-                uid=created.uid,
-                shape=spec.topology,
-                timeout_s=timeout_s - (ports.clock.monotonic_s() - started_s),
-            )
-        except waiting.SliceFailed as failure:
-            _back_out(ports, reporter, failure.slice)
-            _give_up_unless_worth_a_retry(ports, failure, attempt)
-            reporter.warn(f"{failure.message}; trying again ({attempt + 1} of {ATTEMPTS})")
-            ports.clock.sleep(SETTLE_S)
-        else:
-            return Outcome(slice=ready, verb="formed", waited_s=ports.clock.monotonic_s() - started_s)
-    raise AssertionError("the last attempt returns or raises")
+        return None
+    found = prepared.plan.placement
+    entry = journal.begin(
+        ports,
+        operations.Operation(
+            schema=operations.SCHEMA,
+            id=journal.operation_id(operations.Kind.FORM, prepared.slice_name),
+            kind=operations.Kind.FORM,
+            slice_name=prepared.slice_name,
+            topology=found.topology,
+            actor=ports.identity.actor(),
+            started_at=prepared.snapshot.observed_at,
+            intent=operations.Intent.PLANNED,
+            old_uid="",
+            old_partitions=(),
+            partitions=found.partition_ids,
+        ),
+    )
+    runner = running.Runner(ports, reporter, entry, timeout_s=timeout_s)
+    runner.advance()
+    created = ports.slices.get(prepared.slice_name)
+    if created is None:
+        raise errors.Conflict(f"slice {prepared.slice_name} was deleted as soon as it was created")
+    return Started(runner.entry, created, ports.clock.monotonic_s())
+
+
+def finish(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    prepared: Prepared,
+    started: Started | None,
+    *,
+    wait: bool = True,
+    timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+) -> Outcome:
+    """Wait until what was started is ready; with `wait` false, leave it to the service."""
+    if started is None:
+        if isinstance(prepared.plan, forming.Unchanged):
+            return _await_existing(ports, reporter, prepared.plan.slice, wait=wait, timeout_s=timeout_s)
+        raise AssertionError("a plan to form was started")
+    if not wait:
+        started.entry.close(ports)
+        return Outcome(slice=started.created, verb="forming")
+    return _run(ports, reporter, started.entry, started.at_s, timeout_s)
 
 
 def wait(
@@ -152,63 +215,41 @@ def wait(
     return waiting.until_ready(ports, reporter, name, uid=item.uid, shape=item.topology, timeout_s=timeout_s)
 
 
-def resolve(snapshot: fleet.Fleet, wish: placement.Request) -> placement.Request:
-    """Turn what the user wrote (a block's name, a sub-block's or pool's name) into ids.
-
-    Raises NotFound for what does not exist, UsageError for duplicates, a wrong count, or cubes of two blocks.
-    """
-    block = _block_id(snapshot, wish.block) if wish.block is not None else None
-    cubes = tuple(_cube_id(snapshot, text, wish) for text in wish.cubes)
-    _check_list(snapshot, wish, cubes, block)
-    return dataclasses.replace(wish, block=block, cubes=cubes)
+def _block_label(snapshot: fleet.Fleet, partition_ids: Sequence[str]) -> str | None:
+    cubes = {snapshot.cube_of_partition.get(partition_id) for partition_id in partition_ids}
+    for block in snapshot.blocks:
+        if any(cube.id in cubes for cube in block.cubes):
+            return block.label
+    return None
 
 
-def find_cube(snapshot: fleet.Fleet, text: str) -> fleet.Cube:
-    """The cube of that partition id, sub-block name or node pool; raises NotFound."""
-    for cube in snapshot.cubes:
-        pool = {host.pool for host in cube.hosts}
-        if cube.pool is not None:
-            pool.add(cube.pool.name)
-        if text == cube.id or text in pool or (cube.sub_block and text == cube.sub_block.name):
-            return cube
-    raise errors.NotFound(f"there is no cube '{text}'", hint="see: tpuctl cube list -o wide")
+def _run(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    entry: journal.Entry,
+    started_s: float,
+    timeout_s: float,
+) -> Outcome:
+    runner = running.Runner(ports, reporter, entry, timeout_s=timeout_s)
+    runner.run()
+    if runner.ready is None:
+        raise AssertionError("an operation that forms ends with the slice ready, or raises")
+    return Outcome(slice=runner.ready, verb="formed", waited_s=ports.clock.monotonic_s() - started_s)
 
 
-def refused(snapshot: fleet.Fleet, refusal: placement.Refusal) -> errors.DoesNotFit:
-    """The error for a refusal, with needed, usable and counted reasons for each block."""
-    labels = {block.id: block.label for block in snapshot.blocks}
-    lines = [_candidate_line(labels[candidate.block], candidate, refusal) for candidate in refusal.candidates]
-    when = "never fits: no block is that large" if refusal.never else "does not fit now"
-    best = "" if refusal.never else f", the best block has {refusal.usable} usable"
-    return errors.DoesNotFit(
-        f"topology {refusal.topology} {when}: {refusal.needed} {refusal.unit} of one block needed{best}",
-        hint=_way_out(refusal),
-        details=tuple(lines) or ("there are no cubes at all; make some with: tpuctl nodepool setup",),
-    )
-
-
-def _candidate_line(label: str, candidate: placement.Candidate, refusal: placement.Refusal) -> str:
-    reasons = [f"{count} {obstacle}" for obstacle, count in candidate.obstacles]
-    holders = ", ".join(f"{name} {count}" for name, count in candidate.holders)
-    rest = f"; rest: {', '.join(reasons)}" if reasons else ""
-    return f"block {label}: {candidate.usable} of {candidate.total} {refusal.unit} usable{rest}" + (
-        f" (slices: {holders})" if holders else ""
-    )
-
-
-def _way_out(refusal: placement.Refusal) -> str | None:
-    if refusal.never:
-        return None
-    missing = refusal.needed - refusal.usable
-    for candidate in refusal.candidates:
-        counts = dict(candidate.obstacles)
-        if candidate.usable == refusal.usable and counts.get(placement.Obstacle.DEGRADED, 0) >= missing:
-            return "--allow-degraded would make it fit, with less bandwidth"
-    return f"{missing} more {refusal.unit} must become free or healthy in one block"
-
-
-def _spec(plan: forming.FormPlan) -> ports_module.SliceSpec:
-    return ports_module.SliceSpec(plan.slice_name, plan.placement.topology, plan.placement.partition_ids)
+def _finish_earlier(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    left: journal.Entry,
+    wish: placement.Request,
+    timeout_s: float,
+) -> Outcome:
+    """An earlier run of the same command died: go on with its cubes. Anything else open is a conflict."""
+    same = left.operation.kind is operations.Kind.FORM and left.operation.topology == wish.topology
+    if not same or left.operation.aborting:
+        raise journal.open_error(left)
+    reporter.step(f"going on with operation {left.operation.id} of {left.operation.actor}")
+    return _run(ports, reporter, left, ports.clock.monotonic_s(), timeout_s)
 
 
 def _await_existing(
@@ -226,89 +267,3 @@ def _await_existing(
         ports, reporter, item.name, uid=item.uid, shape=item.topology, timeout_s=timeout_s
     )
     return Outcome(slice=ready, verb="formed", waited_s=ports.clock.monotonic_s() - started_s)
-
-
-def _back_out(ports: ports_module.Ports, reporter: ports_module.Reporter, item: fleet.Slice) -> None:
-    """Take back the object that we made: a failed Slice would go on claiming its partitions."""
-    ports.slices.delete(item.name, uid=item.uid)
-    waiting.until_gone(ports, reporter, item.name, uid=item.uid)
-
-
-def _give_up_unless_worth_a_retry(
-    ports: ports_module.Ports, failure: waiting.SliceFailed, attempt: int
-) -> None:
-    """Retry only the passing kind: a partition that another slice has just let go, or a pool that settles."""
-    item = failure.slice
-    holders = _other_holders(ports.fleet.observe(SOURCES), item)
-    if holders:
-        raise errors.Conflict(
-            f"slice {item.name} was not formed: {_named(holders)} took some of its partitions first",
-            hint="nothing was left behind; run the command again to use other cubes",
-        ) from failure
-    if item.state is not states.SliceState.CREATION_FAILED or attempt == ATTEMPTS:
-        raise errors.TpuctlError(
-            f"{failure.message or 'it failed'}; the slice was taken back, nothing was left behind",
-            hint="look at the cubes with: tpuctl cube list; name other ones with --cubes",
-        ) from failure
-
-
-def _other_holders(snapshot: fleet.Fleet, item: fleet.Slice) -> Sequence[str]:
-    cubes = {
-        snapshot.cube_of_partition.get(partition_id, partition_id) for partition_id in item.partition_ids
-    }
-    return sorted({name for cube in cubes for name in snapshot.holders.get(cube, ()) if name != item.name})
-
-
-def _named(slices: Sequence[str]) -> str:
-    return ("slice " if len(slices) == 1 else "slices ") + ", ".join(slices)
-
-
-def _clash(clash: forming.Clash) -> errors.Conflict:
-    name = clash.slice.name
-    hints = {
-        forming.ClashKind.OTHER_SPEC: f"choose another name, or first: tpuctl slice deform {name}",
-        forming.ClashKind.DELETING: "wait until it is gone, then run the command again",
-        forming.ClashKind.FAILED: f"take it apart first: tpuctl slice deform {name}",
-    }
-    return errors.Conflict(f"slice {name}: {clash.kind.value}: {clash.why}", hint=hints[clash.kind])
-
-
-def _block_id(snapshot: fleet.Fleet, text: str) -> str:
-    for block in snapshot.blocks:
-        if text in (block.id, block.name):
-            return block.id
-    known = ", ".join(block.label for block in snapshot.blocks) or "none"
-    raise errors.NotFound(f"there is no block '{text}'", hint=f"blocks: {known}")
-
-
-def _cube_id(snapshot: fleet.Fleet, text: str, wish: placement.Request) -> str:
-    if wish.topology.is_sub_slice and text in snapshot.cube_of_partition:
-        return text
-    return find_cube(snapshot, text).id
-
-
-def _check_list(
-    snapshot: fleet.Fleet, wish: placement.Request, cubes: tuple[str, ...], block: str | None
-) -> None:
-    twice = sorted({text for text, cube in zip(wish.cubes, cubes, strict=True) if cubes.count(cube) > 1})
-    if twice:
-        raise errors.UsageError(f"--cubes names a cube twice: {', '.join(twice)}")
-    if not cubes:
-        return
-    needed = wish.topology.cubes
-    if not wish.topology.is_sub_slice and len(cubes) != needed:
-        raise errors.UsageError(
-            f"topology {wish.topology} needs exactly {needed} cubes, --cubes names {len(cubes)}"
-        )
-    blocks = {_block_of(snapshot, cube) for cube in cubes}
-    if block is not None and blocks - {block}:
-        raise errors.UsageError("--cubes names cubes outside the block given with --block")
-    if len(blocks) > 1 and not wish.topology.is_sub_slice:
-        raise errors.UsageError(
-            f"--cubes names cubes of {len(blocks)} blocks; only cubes of one block can be joined"
-        )
-
-
-def _block_of(snapshot: fleet.Fleet, partition_id: str) -> str:
-    cube_id = snapshot.cube_of_partition.get(partition_id, partition_id)
-    return snapshot.cubes_by_id[cube_id].block

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuctl.model import errors
+from tpuctl.ops import locking
 from tpuctl.ops import ports as ports_module
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ class Batch:
                 # The service has shown its limit: stay at it rather than ask on every turn.
                 self._in_flight = len(self._running)
             return False
+        except locking.LostLock:
+            raise
         except (errors.DoesNotFit, errors.UsageError, errors.Conflict) as refused:
             self._fail(spec.name, refused.message)
         else:

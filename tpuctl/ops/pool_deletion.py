@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from tpuctl.model import errors, fleet
-from tpuctl.ops import carving, operations, waiting
+from tpuctl.ops import carving, locking, operations, running, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,13 +24,13 @@ def prepare(ports: ports_module.Ports, pool_names: Sequence[str]) -> tuple[fleet
     missing = [name for name in pool_names if name not in pools]
     if missing:
         raise errors.NotFound(f"there is no node pool '{missing[0]}'", hint="see: tpuctl nodepool list")
-    snapshot = ports.fleet.observe((fleet.SourceName.NODES, fleet.SourceName.SLICES))
+    snapshot = ports.fleet.observe(running.SOURCES)
     used = dict(_users(snapshot, set(pool_names)))
     if used:
         raise errors.Conflict(
-            f"{len(used)} of {len(pool_names)} node pools are used by slices; nothing was deleted",
+            f"{len(used)} of {len(pool_names)} node pools are in use; nothing was deleted",
             hint="take the slices apart first: tpuctl slice deform NAME",
-            details=tuple(f"{pool}: slice {', '.join(names)}" for pool, names in sorted(used.items())),
+            details=tuple(f"{pool}: {', '.join(users)}" for pool, users in sorted(used.items())),
         )
     return tuple(pools[name] for name in pool_names)
 
@@ -43,22 +43,35 @@ def execute(
     timeout_s: float = carving.DEFAULT_TIMEOUT_S,
 ) -> None:
     """Delete them, looking again first. Raises what `prepare` raises, and TimedOut."""
-    deadline = waiting.Deadline.after(ports.clock, timeout_s)
-    prepare(ports, [pool.name for pool in pools])
-    reporter.going_on("GKE goes on deleting node pools; see: tpuctl nodepool list")
-    running = []
-    for pool in pools:
-        start = functools.partial(ports.pools.delete, pool.name)
-        running.append(operations.start(deadline, reporter, start))
-        reporter.step(f"node pool {pool.name}: deletion asked for")
-    for operation in running:
-        operations.finish(ports, deadline, operation)
+    with locking.held(ports, reporter, locking.POOLS) as lock:
+        with locking.held(ports, reporter, locking.PLACEMENT) as choice:
+            # While nobody chooses cubes: no slice can be formed on these pools between look and deletion.
+            prepare(ports, [pool.name for pool in pools])
+            fenced = locking.fenced(ports, lock, choice)
+            deadline = waiting.Deadline.after(fenced.clock, timeout_s)
+            started = [_start(fenced, reporter, deadline, pool) for pool in pools]
+        fenced = locking.fenced(ports, lock)
+        for operation in started:
+            operations.finish(fenced, waiting.Deadline.after(fenced.clock, timeout_s), operation)
     reporter.going_on("")
+
+
+def _start(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    deadline: waiting.Deadline,
+    pool: fleet.NodePool,
+) -> ports_module.Operation:
+    reporter.going_on("GKE goes on deleting node pools; see: tpuctl nodepool list")
+    operation = operations.start(deadline, reporter, functools.partial(ports.pools.delete, pool.name))
+    reporter.step(f"node pool {pool.name}: deletion asked for")
+    return operation
 
 
 def _users(snapshot: fleet.Fleet, pools: set[str]) -> Iterable[tuple[str, tuple[str, ...]]]:
     for cube in snapshot.cubes:
-        names = snapshot.holders.get(cube.id, ())
+        slices = tuple(f"slice {name}" for name in snapshot.holders.get(cube.id, ()))
+        users = slices + snapshot.claimants.get(cube.id, ())
         for pool in {host.pool for host in cube.hosts} & pools:
-            if names:
-                yield pool, names
+            if users:
+                yield pool, users

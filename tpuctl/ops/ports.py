@@ -9,10 +9,11 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from tpuctl.model import fleet
+from tpuctl.model import fleet, operations
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    import datetime
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tpuctl.model import topology
 
@@ -20,8 +21,25 @@ PoolSpec = fleet.PoolSpec
 ReservedBlock = fleet.ReservedBlock
 
 
+class Identity(Protocol):
+    """Who is acting: an authenticated name where the server tells one, with host and process."""
+
+    def actor(self) -> str:
+        """`name@host:pid`; the name is the server's answer to SelfSubjectReview."""
+        ...
+
+    def is_dead(self, holder: str) -> bool:
+        """True if `holder`, as `actor` writes it, was a process of this machine that is no more."""
+        ...
+
+
 class Clock(Protocol):
     """Time as the context has it: on a simulator, simulated seconds."""
+
+    @property
+    def scale(self) -> float:
+        """Seconds of this clock for each real second: 1 in the world, more on a fast simulator."""
+        ...
 
     def monotonic_s(self) -> float:
         """Seconds since some fixed moment; only differences mean something."""
@@ -149,6 +167,175 @@ class Capacity(Protocol):
         ...
 
 
+class Record(NamedTuple):
+    """One of tpuctl's own ConfigMaps in namespace `tpuctl-system`."""
+
+    name: str
+    kind: str
+    """`operation` or `hold`."""
+    text: str
+    """JSON."""
+    uid: str
+    revision: str
+    observed_at: datetime.datetime
+
+
+class Records(Protocol):
+    """tpuctl's memory in the cluster, so that any machine can go on where another stopped."""
+
+    def list(self, kind: str) -> Sequence[Record]: ...
+
+    def get(self, name: str) -> Record | None: ...
+
+    def create(self, name: str, kind: str, text: str) -> Record:
+        """Raises Conflict if the name is taken; after an open outcome it looks whether it was us."""
+        ...
+
+    def replace(self, record: Record, text: str) -> Record:
+        """Raises Conflict if somebody else changed it since it was read."""
+        ...
+
+    def delete(self, record: Record) -> None:
+        """Delete exactly this object; one that is gone is fine. Raises Conflict if it was changed."""
+        ...
+
+
+class Leases(Protocol):
+    """Locks (coordination.k8s.io Lease) in namespace `tpuctl-system`."""
+
+    def list(self) -> Sequence[operations.Lease]: ...
+
+    def get(self, name: str) -> operations.Lease | None: ...
+
+    def create(self, name: str, holder: str, duration_s: float) -> operations.Lease:
+        """Raises Conflict if it exists."""
+        ...
+
+    def renew(self, lease: operations.Lease, holder: str, duration_s: float) -> operations.Lease:
+        """Write holder and time; a new holder counts as a transition. Raises Conflict if it was changed."""
+        ...
+
+    def free(self, lease: operations.Lease, *, note: str) -> None:
+        """Take the holder's name off and leave a note why. Raises Conflict if it was changed."""
+        ...
+
+    def delete(self, lease: operations.Lease) -> None:
+        """Delete exactly this revision; one that is gone is fine. Raises Conflict if it was changed."""
+        ...
+
+
+class JobBudget(NamedTuple):
+    """What a Job can bear."""
+
+    namespace: str
+    name: str
+    failures_left: int | None
+    """Pods that may still fail before the whole Job does (batch/v1 backoffLimit); None: not limited."""
+
+
+class Workloads(Protocol):
+    """Nodes and pods, as far as a swap touches them."""
+
+    def cordon(self, host: str, operation: str) -> bool:
+        """Make a host unschedulable with our mark; False if somebody else already had, or it is gone."""
+        ...
+
+    def uncordon(self, host: str, operation: str) -> bool:
+        """Take the mark of this operation and its cordon away; False if there was none of ours."""
+        ...
+
+    def marked(self, hosts: Sequence[str], operation: str) -> Mapping[str, bool]:
+        """Those of `hosts` that exist -> whether they carry the mark of this operation."""
+        ...
+
+    def live_pods(self, pods: Sequence[operations.PodRef]) -> frozenset[str]:
+        """uids of those pods that still exist as they were, and are not finished or on their way out."""
+        ...
+
+    def delete_pod(self, namespace: str, name: str, *, uid: str) -> None:
+        """Delete exactly this pod, gracefully; one that is gone or was replaced is fine."""
+        ...
+
+    def job_budget(self, namespace: str, name: str) -> JobBudget | None:
+        """None if there is no such Job."""
+        ...
+
+
+class Instance(NamedTuple):
+    """A Compute Engine VM."""
+
+    project: str
+    zone: str
+    name: str
+    status: str
+    """RUNNING, STOPPING, REPAIRING, ...; as the service wrote it."""
+    provisioning_model: str
+    """RESERVATION_BOUND for VMs on All Capacity mode capacity; empty if the service did not tell."""
+
+
+class FaultReport(NamedTuple):
+    """What to tell Google about a host."""
+
+    behavior: str
+    """PERFORMANCE, SILENT_DATA_CORRUPTION, CHIP_ERROR or BEHAVIOR_UNSPECIFIED."""
+    description: str
+    disruption: str
+    """IMMEDIATE or FUTURE: when the VM may be stopped for the repair."""
+
+
+class Instances(Protocol):
+    """The VMs behind the nodes."""
+
+    def get(self, provider_id: str) -> Instance | None:
+        """The VM that a node's `spec.providerID` names; None if it does not exist.
+
+        Raises UsageError for a provider id that names no Compute Engine VM.
+        """
+        ...
+
+    def report_faulty(self, instance: Instance, report: FaultReport) -> Operation:
+        """Start the report; after an open outcome a report that runs already is returned.
+
+        Raises Conflict if the service finds the VM in the wrong state.
+        """
+        ...
+
+    def reports(self, instance: Instance) -> Sequence[Operation]:
+        """Reports of this VM that the service remembers, oldest first; a running one among them."""
+        ...
+
+    def operation(self, instance: Instance, name: str) -> Operation: ...
+
+
+class Sighting(NamedTuple):
+    """What a watch sees: the fleet now, or why nothing new can be told."""
+
+    fleet: fleet.Fleet | None
+    """None until the first lists were read."""
+    trouble: str = ""
+    """Why the fleet may be old; empty while the streams are heard."""
+
+
+class Changes(Protocol):
+    """A fleet that is watched rather than read again and again."""
+
+    def follow(
+        self,
+        sources: Collection[fleet.SourceName],
+        *,
+        silence_s: float,
+        reread_s: float,
+        timeout_s: float | None,
+    ) -> Iterator[Sighting]:
+        """Yield a sighting at first and after every change or change of trouble, until `timeout_s` is over.
+
+        Nodes and slices are watched, other sources read again every `reread_s`. A stream that is silent for
+        `silence_s` (real seconds), breaks, or has expired is begun again from a whole list, so that nothing
+        is missed for ever. Raises NotPermitted and NotFound; anything that may pass is told as trouble.
+        """
+        ...
+
+
 class Reporter(Protocol):
     """Where ops tells what happens; never a result."""
 
@@ -177,3 +364,9 @@ class Ports:
     slices: Slices
     pools: Pools
     capacity: Capacity
+    records: Records
+    leases: Leases
+    workloads: Workloads
+    identity: Identity
+    instances: Instances
+    changes: Changes

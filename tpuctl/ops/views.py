@@ -7,12 +7,11 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import health
-from tpuctl.model import states, topology
+from tpuctl.model import fleet, states, topology
+from tpuctl.model import health as health_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from tpuctl.model import fleet
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,10 +20,17 @@ class CubeView:
 
     cube: fleet.Cube
     block: fleet.Block
-    verdict: states.Verdict
-    reasons: tuple[str, ...]
+    judgement: health_values.Judgement
     slices: tuple[str, ...]
     """Slices that hold it or a part of it."""
+
+    @property
+    def verdict(self) -> states.Verdict:
+        return self.judgement.verdict
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return self.judgement.reasons
 
     @property
     def pool(self) -> str:
@@ -54,6 +60,8 @@ class SliceView:
     """Hosts found that carry its partitions; 0 if nodes were not read."""
     pods: int | None
     """Unfinished TPU pods on its hosts; None if pods were not read."""
+    judgement: health_values.Judgement | None
+    """None if nodes were not read: a Ready condition alone is no health."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,23 +81,37 @@ class Summary:
     pods: int | None
 
 
-def cubes(snapshot: fleet.Fleet) -> tuple[CubeView, ...]:
+def cubes(
+    snapshot: fleet.Fleet, policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
+) -> tuple[CubeView, ...]:
     """Every cube, in the snapshot's order."""
-    return tuple(_cube(snapshot, block, cube) for block in snapshot.blocks for cube in block.cubes)
+    return tuple(_cube(snapshot, block, cube, policy) for block in snapshot.blocks for cube in block.cubes)
 
 
-def slices(snapshot: fleet.Fleet) -> tuple[SliceView, ...]:
+def slices(
+    snapshot: fleet.Fleet, policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
+) -> tuple[SliceView, ...]:
     """Every slice, by name."""
-    by_id = {view.cube.id: view for view in cubes(snapshot)}
+    return slices_on(snapshot, cubes(snapshot, policy), policy)
+
+
+def slices_on(
+    snapshot: fleet.Fleet, found: tuple[CubeView, ...], policy: health_values.HealthPolicy
+) -> tuple[SliceView, ...]:
+    """Every slice, by name, on cubes that were judged already."""
+    by_id = {view.cube.id: view for view in found}
     blocks = {block.id: block for block in snapshot.blocks}
     return tuple(
-        _slice(snapshot, item, by_id, blocks) for item in sorted(snapshot.slices, key=lambda item: item.name)
+        _slice(snapshot, item, by_id, blocks, policy)
+        for item in sorted(snapshot.slices, key=lambda item: item.name)
     )
 
 
-def summary(snapshot: fleet.Fleet) -> Summary:
+def summary(
+    snapshot: fleet.Fleet, policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
+) -> Summary:
     """Count what there is."""
-    views = cubes(snapshot)
+    views = cubes(snapshot, policy)
     in_slices = sum(len(snapshot.hosts_of(item)) for item in snapshot.slices if item.state.is_ready)
     ready = sum(view.cube.ready_hosts for view in views)
     has_pods = any(source.name == "pods" for source in snapshot.sources)
@@ -108,15 +130,13 @@ def summary(snapshot: fleet.Fleet) -> Summary:
     )
 
 
-def _cube(snapshot: fleet.Fleet, block: fleet.Block, cube: fleet.Cube) -> CubeView:
-    judgement = health.judge(cube)
-    return CubeView(
-        cube=cube,
-        block=block,
-        verdict=judgement.verdict,
-        reasons=judgement.reasons,
-        slices=snapshot.holders.get(cube.id, ()),
-    )
+def _cube(
+    snapshot: fleet.Fleet, block: fleet.Block, cube: fleet.Cube, policy: health_values.HealthPolicy
+) -> CubeView:
+    names = snapshot.holders.get(cube.id, ())
+    holders = [snapshot.slices_by_name[name] for name in names]
+    judgement = health.judge(cube, policy, snapshot.observed_at, slices=holders)
+    return CubeView(cube=cube, block=block, judgement=judgement, slices=names)
 
 
 def _slice(
@@ -124,6 +144,7 @@ def _slice(
     item: fleet.Slice,
     by_id: Mapping[str, CubeView],
     blocks: Mapping[str, fleet.Block],
+    policy: health_values.HealthPolicy,
 ) -> SliceView:
     found = tuple(by_id[cube.id] for cube in snapshot.cubes_of(item))
     hosts = snapshot.hosts_of(item)
@@ -134,4 +155,15 @@ def _slice(
         cubes=found,
         hosts=len(hosts),
         pods=len(snapshot.pods_on(hosts)) if has_pods else None,
+        judgement=_judged(snapshot, item, found, policy) if snapshot.has(fleet.SourceName.NODES) else None,
     )
+
+
+def _judged(
+    snapshot: fleet.Fleet,
+    item: fleet.Slice,
+    found: tuple[CubeView, ...],
+    policy: health_values.HealthPolicy,
+) -> health_values.Judgement:
+    judged = {view.cube.id: view.judgement for view in found}
+    return health.judge_slice(snapshot, item, judged, policy)

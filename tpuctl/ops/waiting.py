@@ -60,6 +60,7 @@ def until_ready(
     uid: str,
     shape: topology.Topology | None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
+    how_to_go_on: str = "",
 ) -> fleet.Slice:
     """Wait until slice `name` is ready: ACTIVE or ACTIVE_DEGRADED, and all its hosts carry its label.
 
@@ -67,7 +68,8 @@ def until_ready(
     Raises SliceFailed, Conflict if the object vanishes or is another one now, TimedOut.
     """
     deadline = Deadline.after(ports.clock, timeout_s)
-    reporter.going_on(f"slice {name} goes on forming; follow it with: tpuctl slice wait {name}")
+    how_to_go_on = how_to_go_on or f"it goes on forming; follow it with: tpuctl slice wait {name}"
+    reporter.going_on(how_to_go_on)
     said = _Changes(reporter)
     while True:
         item = ports.slices.get(name)
@@ -76,7 +78,6 @@ def until_ready(
         if item.state.is_ready and not item.deleting:
             labelled = ports.slices.labelled_hosts(name)
             if shape is None or labelled >= shape.hosts:
-                reporter.going_on("")
                 return item
             said.tell(f"slice {name} is {item.state}, {labelled} of {shape.hosts} hosts are labelled")
         else:
@@ -85,7 +86,7 @@ def until_ready(
         if not deadline.pause(POLL_S):
             raise errors.TimedOut(
                 f"slice {name} is still {_shown(item)} after {timeout_s:.0f} s",
-                hint=f"it goes on forming; follow it with: tpuctl slice wait {name}",
+                hint=how_to_go_on,
             )
 
 
@@ -103,7 +104,6 @@ def until_gone(
     are then not ours to wait for. Raises TimedOut; a finalizer is never removed to speed things up.
     """
     deadline = Deadline.after(ports.clock, timeout_s)
-    reporter.going_on(f"slice {name} goes on being taken apart; follow it with: tpuctl slice show {name}")
     said = _Changes(reporter)
     while True:
         item = ports.slices.get(name)
@@ -120,7 +120,6 @@ def until_gone(
                 hint="the service goes on; if it stays so for over 15 minutes, ask Google Cloud support. "
                 "tpuctl does not remove finalizers: that can leave hardware orphaned",
             )
-    reporter.going_on("")
 
 
 def _raise_if_hopeless(item: fleet.Slice) -> None:

@@ -2,7 +2,11 @@
 
     GET  /sim/v1/status
     POST /sim/v1/advance   {"seconds": 60}
-    POST /sim/v1/inject    {"fault": "host-down", "target": "NODE", "hosts": 3}
+    POST /sim/v1/inject    {"fault": "host-down", "target": "NODE", "forSeconds": 600}
+    POST /sim/v1/inject    {"fault": "api-error", "api": "kubernetes", "verb": "list", "code": 503}
+    GET  /sim/v1/faults
+    POST /sim/v1/clear     {"ids": ["f1", "a2"]}    without ids: all
+    POST /sim/v1/next      {"id": "a2"}             an API fault begins again, one call later
     POST /sim/v1/shutdown
 
 Every call needs the simulator's token. Errors are `{"error": text, "near": [similar names]}`.
@@ -18,14 +22,15 @@ import orjson
 from starlette import responses, routing
 
 from tpuctl.sim import faults
+from tpuctl.sim.faults import requests as fault_requests
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from starlette import requests
 
+    from tpuctl.sim import api_faults
     from tpuctl.sim import clock as clocks
-    from tpuctl.sim import hardware as hardwares
 
 PREFIX = "/sim/v1"
 MAX_ADVANCE_S = 366 * 86_400.0
@@ -46,21 +51,33 @@ class AdminApi:
         self,
         *,
         clock: clocks.Clock,
-        hardware: hardwares.Hardware,
+        world_faults: faults.Faults,
+        engine: api_faults.ApiFaults,
         token: str,
         status: Callable[[], dict[str, Any]],
         shutdown: Callable[[], None],
     ) -> None:
         self._clock = clock
-        self._hardware = hardware
+        self._faults = world_faults
+        self._engine = engine
         self._token = token
         self._status = status
         self._shutdown = shutdown
 
     def routes(self) -> list[routing.Route]:
-        actions = {"advance": self._advance, "inject": self._inject, "shutdown": self._stop}
+        actions = {
+            "advance": self._advance,
+            "inject": self._inject,
+            "clear": self._clear,
+            "next": self._next,
+            "shutdown": self._stop,
+        }
+        shown = {"status": self._show, "faults": self._list}
         return [
-            routing.Route(f"{PREFIX}/status", self._guarded(self._show), methods=["GET"]),
+            *(
+                routing.Route(f"{PREFIX}/{name}", self._guarded(action), methods=["GET"])
+                for name, action in shown.items()
+            ),
             *(
                 routing.Route(f"{PREFIX}/{name}", self._guarded(action), methods=["POST"])
                 for name, action in actions.items()
@@ -98,22 +115,64 @@ class AdminApi:
         self._clock.advance(seconds)
         return self._status()
 
+    # Faults
+
     def _inject(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        fault, target = body.get("fault"), body.get("target")
-        if not isinstance(fault, str) or not isinstance(target, str):
-            raise _Refused(400, "fault and target must be strings")
-        numbers = {name: value for name, value in body.items() if name not in {"fault", "target"}}
-        if not all(isinstance(value, int) and not isinstance(value, bool) for value in numbers.values()):
-            raise _Refused(400, "parameters of a fault must be whole numbers")
+        name = body.get("fault")
+        if not isinstance(name, str):
+            raise _Refused(400, "fault must be a string")
+        rest = {field: value for field, value in body.items() if field != "fault"}
         try:
-            text = faults.inject(self._hardware, fault, target, numbers)
-        except faults.UnknownFault as error:
-            raise _Refused(400, str(error), error.near) from error
+            if fault_requests.is_api_fault(name):
+                return fault_requests.add_api_fault(self._engine, name, rest).to_json()
+            return self._inject_into_world(name, rest)
         except faults.UnknownTarget as error:
             raise _Refused(404, str(error), error.near) from error
+        except (faults.UnknownFault, fault_requests.UnknownField) as error:
+            raise _Refused(400, str(error), error.near) from error
         except faults.BadFault as error:
             raise _Refused(400, str(error)) from error
-        return {"fault": fault, "target": target, "message": text}
+
+    def _inject_into_world(self, name: str, rest: dict[str, Any]) -> dict[str, Any]:
+        if name not in faults.FAULTS:
+            raise faults.UnknownFault(name, fault_requests.NAMES)
+        target = rest.pop("target", None)
+        if not isinstance(target, str):
+            raise _Refused(400, f"fault {name} needs a target ({faults.FAULTS[name].target})")
+        parameters = fault_requests.world_parameters(name, rest)
+        return self._faults.inject(name, target, parameters).to_json()
+
+    def _list(self, _body: Mapping[str, Any]) -> dict[str, Any]:
+        return {"faults": [one.to_json() for one in (*self._faults, *self._engine)]}
+
+    def _clear(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        _only(body, "ids")
+        known = [*(one.id for one in self._faults), *(one.id for one in self._engine)]
+        ids = body.get("ids", known)
+        if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+            raise _Refused(400, "ids must be a list of strings")
+        for one in ids:
+            if one not in known:
+                raise _Refused(404, f"no fault has the id {one!r}", known)
+        for one in ids:
+            self._clear_one(one)
+        return {"cleared": ids}
+
+    def _clear_one(self, one: str) -> None:
+        entry = self._faults.find(one)
+        if entry is not None:
+            self._faults.clear(entry)
+        self._engine.remove(one)
+
+    def _next(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        _only(body, "id")
+        injection = self._engine.find(str(body.get("id", "")))
+        if injection is None:
+            raise _Refused(
+                404, f"no API fault has the id {body.get('id')!r}", [one.id for one in self._engine]
+            )
+        injection.next_call()
+        return injection.to_json()
 
     def _stop(self, body: Mapping[str, Any]) -> dict[str, Any]:
         _only(body)

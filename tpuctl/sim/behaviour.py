@@ -60,6 +60,17 @@ class Behaviour:
     slice_break_s: float = 5.0
     """From a host failure to the reaction of the slice on it. Assumed: not published."""
 
+    chip_error_state: str = "UNHEALTHY"
+    """Label of the partitions whose chips have an error while their nodes stay Ready. Published is only that
+    such a host can be reported (CHIP_ERROR); how GKE shows it by itself is assumed. HEALTHY: not at all."""
+
+    chip_error_breaks_slices: bool = True
+    """If true, a chip error is a critical failure of the slice it happens under. Assumed: published is that
+    critical failures take a slice apart, not which failures are."""
+
+    dismantle_retry_s: float = 60.0
+    """From a dismantling that failed to the next attempt. Assumed: neither failure nor retry is published."""
+
     block_mismatch_s: float = 5.0
     """From ACTIVATING to FAILED if the partitions are not of one block and reservation. The result is
     published; the time is assumed."""
@@ -177,6 +188,13 @@ class Behaviour:
 
     maintenance_notice_s: float = 90 * DAY_S
     """Planned maintenance is announced so long before. Published: about 90 days."""
+
+    maintenance_s: float = 4 * 3_600.0
+    """Length of a maintenance window if nobody says otherwise. Assumed: not published."""
+
+    maintenance_drain_s: float = 60.0
+    """From the opening of the window, which taints the nodes, to the stop of their VMs. Assumed: published is
+    that nodes are tainted before they stop, and that pods may ask for up to an hour."""
 
     group_settle_s: float = 5.0
     """The instance group stays unstable so long after its last change. Assumed: not published."""

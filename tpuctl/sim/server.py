@@ -15,12 +15,13 @@ import threading
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import uvicorn
+from uvicorn.protocols.http import h11_impl
 
-from tpuctl.sim import certificates
+from tpuctl.sim import certificates, connections
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from starlette import types
 
@@ -77,17 +78,37 @@ class SimulatedTime:
 
         async def send_dated(message: types.Message) -> None:
             if message["type"] == "http.response.start":
-                date = email.utils.format_datetime(self._clock.now(), usegmt=True)
-                message = {**message, "headers": [*message.get("headers", ()), (b"date", date.encode())]}
+                message = {**message, "headers": self._with_date(message.get("headers", ()))}
                 self._after()
             await send(message)
 
+        async def receive_after() -> types.Message:
+            # A handler that waits for its client has done its work, even if it never answers.
+            self._after()
+            return await receive()
+
         try:
             self._clock.catch_up()
-            await self._app(scope, receive, send_dated)
+            await self._app(scope, receive_after, send_dated)
         except Exception as error:
             self._failed(error)
             raise
+
+    def _with_date(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """The headers with the simulated time, unless a fault has put another time there."""
+        found = list(headers)
+        if not any(name.lower() == b"date" for name, _ in found):
+            date = email.utils.format_datetime(self._clock.now(), usegmt=True)
+            found.append((b"date", date.encode()))
+        return found
+
+
+class _Protocol(h11_impl.H11Protocol):
+    """uvicorn's HTTP over one connection; handlers find the connection, so that faults can break it."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, connections.TRANSPORT: transport}
 
 
 class Server:
@@ -254,7 +275,7 @@ def _uvicorn(app: types.ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Serv
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http="h11",
+        http=_Protocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from tpuctl.sim import faults
+
 Settings = world.Settings
 CONTEXT = "sim"
 """Name of the context in the kubeconfig."""
@@ -92,6 +94,18 @@ class Simulator:
     def advance(self, seconds: float) -> None:
         """Move simulated time forward."""
         self.call(lambda: self.world.clock.advance(seconds))
+
+    def inject(self, fault: str, target: str, **parameters: float) -> faults.Entry:
+        """Put a fault of hardware, maintenance or slices in, see `faults.FAULTS`: `for_s=600`, `hosts=3`.
+
+        Raises `faults.UnknownFault`, `faults.UnknownTarget` or `faults.BadFault`. For faults of the APIs see
+        `api_faults.injected`.
+        """
+        return self.call(lambda: self.world.faults.inject(fault, target, parameters))
+
+    def clear(self, entry: faults.Entry) -> None:
+        """Take back what `inject` did."""
+        self.call(lambda: self.world.faults.clear(entry))
 
     def now(self) -> str:
         """Simulated time, RFC 3339."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from starlette import applications
 
-from tpuctl.sim import admin, clock, hardware, store
+from tpuctl.sim import admin, api_faults, clock, faults, hardware, store
 from tpuctl.sim import behaviour as behaviours
 from tpuctl.sim.compute import api as compute_api
 from tpuctl.sim.controllers import (
@@ -22,6 +22,7 @@ from tpuctl.sim.controllers import (
     garbage,
     jobs,
     kubelet,
+    maintenance,
     nodes,
     pod_admission,
     scheduler,
@@ -107,8 +108,14 @@ class World:
         )
         self.gke = self._gke_api()
         self.kube = self._kube_api()
+        self._prepare_faults()
         self.admin = admin.AdminApi(
-            clock=self.clock, hardware=self.hardware, token=token, status=self.status, shutdown=shutdown
+            clock=self.clock,
+            world_faults=self.faults,
+            engine=self.api_faults,
+            token=token,
+            status=self.status,
+            shutdown=shutdown,
         )
         if settings.slice_controller:
             self._switch_slice_controller(True)
@@ -142,6 +149,7 @@ class World:
         self.ledger = events.Ledger(self.store)
         machines = self.store, self.clock, self.hardware, behaviour
         self.nodes = nodes.NodeController(*machines, self.ledger)
+        self.maintenance = maintenance.MaintenanceMarks(self.store, self.clock, self.hardware, self.nodes)
         self.kubelets = kubelet.Kubelets(*machines, self.nodes, self.ledger)
         self.slices = slices.SliceController(*machines, self.nodes, self.ledger, on_cut=self._ici_cut)
         self.scheduler = scheduler.Scheduler(self.store, self.clock, behaviour, self.ledger)
@@ -150,6 +158,16 @@ class World:
         )
         self.evictions = evictions.Evictions(self.store, self.clock)
         self.garbage = garbage.GarbageCollector(self.store)
+
+    def _prepare_faults(self) -> None:
+        scene = faults.Scene(
+            clock=self.clock, hardware=self.hardware, store=self.store, slices=self.slices.faults
+        )
+        self.faults = faults.Faults(scene, self.settings.behaviour)
+        self.api_faults = api_faults.ApiFaults(self.clock)
+        self.kube.intercept.append(self.api_faults.interceptor("kubernetes"))
+        self.gke.intercept.append(self.api_faults.interceptor("container"))
+        self.compute.intercept.append(self.api_faults.interceptor("compute"))
 
     def _ici_cut(self, node_names: Sequence[str]) -> None:
         if self.settings.behaviour.pods_fail_with_their_slice:

@@ -48,7 +48,8 @@ class Groups:
     def stable(self, pool: model.NodePool) -> bool:
         """True if the group has what it wants and has not changed for a while."""
         settled = self._clock.now_s - pool.changed_s >= self._behaviour.group_settle_s
-        return pool.status not in _CHANGING and settled and all(_runs(host) for host in pool.hosts)
+        quiet = pool.status not in _CHANGING and not _stuck(pool)
+        return quiet and settled and all(_runs(host) for host in pool.hosts)
 
     def view(self, pool: model.NodePool) -> Json:
         """Return an InstanceGroupManager as JSON."""
@@ -84,7 +85,7 @@ class Groups:
         status: Json = {
             "currentInstanceStatuses": names,
             "isStable": self.stable(pool),
-            "versionTarget": {"isReached": True},
+            "versionTarget": {"isReached": not _stuck(pool)},
         }
         applied = self._topologies(pool.name)
         return {**status, "appliedAcceleratorTopologies": applied} if applied else status
@@ -135,6 +136,10 @@ class Groups:
 
 def _runs(host: hardware.Host) -> bool:
     return host.vm is not None and host.vm.status is hardware.VmStatus.RUNNING
+
+
+def _stuck(pool: model.NodePool) -> bool:
+    return pool.subblock is not None and pool.subblock.group_stuck
 
 
 def _error(pool: model.NodePool) -> Json:

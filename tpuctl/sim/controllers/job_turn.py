@@ -13,6 +13,7 @@ Object = dict[str, Any]
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 DEFAULT_BACKOFF_LIMIT = 6
+NO_LIMIT = 2**31 - 1
 
 
 class Turn:
@@ -24,6 +25,7 @@ class Turn:
         self._status: Object = job.get("status") or {}
         self._conditions: list[Object] = list(self._status.get("conditions", []))
         self._completed = job_pods.parse_ranges(self._status.get("completedIndexes", ""))
+        self.failed_indexes = job_pods.parse_ranges(self._status.get("failedIndexes", ""))
         self.succeeded: int = self._status.get("succeeded", 0)
         self.failed: int = self._status.get("failed", 0)
         self._pods = pods
@@ -72,8 +74,25 @@ class Turn:
             self._completed.add(index)
             self.succeeded = len(self._completed)
 
+    @property
+    def limit_per_index(self) -> int | None:
+        """Failures that one index may have; None if failures are counted for the whole Job."""
+        limit = self.spec.get("backoffLimitPerIndex")
+        return None if limit is None else int(limit)
+
     def too_many_failures(self) -> bool:
-        return self.failed > int(self.spec.get("backoffLimit", DEFAULT_BACKOFF_LIMIT))
+        # With a limit per index, the one for the whole Job has no default that matters.
+        default = DEFAULT_BACKOFF_LIMIT if self.limit_per_index is None else NO_LIMIT
+        return self.failed > int(self.spec.get("backoffLimit", default))
+
+    def too_many_failed_indexes(self) -> bool:
+        allowed = self.spec.get("maxFailedIndexes")
+        return allowed is not None and len(self.failed_indexes) > int(allowed)
+
+    def ends_with_failed_indexes(self) -> bool:
+        """Every index has ended, and not all of them well."""
+        ended = self._completed | self.failed_indexes
+        return bool(self.failed_indexes) and len(ended) >= int(self.spec.get("completions", 0))
 
     def enough_successes(self) -> bool:
         completions = self.spec.get("completions")
@@ -93,7 +112,8 @@ class Turn:
             return []
         room = int(self.spec.get("parallelism", 1)) - len(self.active)
         if job_pods.is_indexed(self.job):
-            taken = self._completed | {job_pods.index_of(pod) for pod in self.active}
+            active = {job_pods.index_of(pod) for pod in self.active}
+            taken = self._completed | self.failed_indexes | active
             open_indexes = [index for index in range(int(self.spec["completions"])) if index not in taken]
             return list(open_indexes[: max(room, 0)])
         completions = self.spec.get("completions")
@@ -117,6 +137,8 @@ class Turn:
             status["startTime"] = self.start_time or now
         if self._completed:
             status["completedIndexes"] = job_pods.ranges(self._completed)
+        if self.limit_per_index is not None:
+            status["failedIndexes"] = job_pods.ranges(self.failed_indexes)
         if self._conditions:
             status["conditions"] = self._conditions
         complete = self.condition("Complete")

@@ -1,9 +1,9 @@
 """The Job controller: makes pods, counts how they end, and says when a Job is done.
 
 Follows Kubernetes 1.36 as far as TPU work needs it: Indexed and plain Jobs, tracking finalizers, back-off
-after failures, suspension, deadlines, time to live. As there, a pod that somebody deletes counts as a
-failure: with `backoffLimit: 0` one deleted pod fails the Job. Fields that are not simulated are refused on
-creation, see `review`.
+after failures (for the whole Job or for each index), suspension, deadlines, time to live. As there, a pod
+that somebody deletes counts as a failure: with `backoffLimit: 0` one deleted pod fails the Job. Fields that
+are not simulated are refused on creation, see `review`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ JOBS, PODS = "jobs.batch", "pods"
 COMPONENT = "job-controller"
 FIRST_BACKOFF_S, MAX_BACKOFF_S = 10.0, 600.0
 """Kubernetes waits 10 s after the first failure, then twice as long each time, up to 10 minutes."""
+INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 NOT_SIMULATED = (
     "podFailurePolicy",
     "successPolicy",
-    "backoffLimitPerIndex",
-    "maxFailedIndexes",
     "managedBy",
     "manualSelector",
 )
+
+
+def _backoff_s(failures: int) -> float:
+    return min(FIRST_BACKOFF_S * 2.0 ** min(failures - 1, 10), MAX_BACKOFF_S)
 
 
 def review(request: admission.AdmissionRequest) -> None:
@@ -61,6 +64,8 @@ class _Tally:
     """Name -> pod, for the pods that exist."""
     failures_in_a_row: int = 0
     retry_at_s: float = 0.0
+    index_failures: dict[int, int] = dataclasses.field(default_factory=dict)
+    index_retry_at_s: dict[int, float] = dataclasses.field(default_factory=dict)
     wake: clocks.Timer | None = None
 
 
@@ -163,10 +168,21 @@ class JobController:
                 tally.failures_in_a_row = 0
             elif not turn.suspended:
                 turn.failed += 1
-                tally.failures_in_a_row += 1
-        if turn.failed > failed_before:
-            wait_s = FIRST_BACKOFF_S * 2.0 ** min(tally.failures_in_a_row - 1, 10)
-            tally.retry_at_s = self._clock.now_s + min(wait_s, MAX_BACKOFF_S)
+                if turn.limit_per_index is None:
+                    tally.failures_in_a_row += 1
+                else:
+                    self._count_failed_index(turn, tally, job_pods.index_of(pod))
+        if turn.failed > failed_before and turn.limit_per_index is None:
+            tally.retry_at_s = self._clock.now_s + _backoff_s(tally.failures_in_a_row)
+
+    def _count_failed_index(self, turn: job_turn.Turn, tally: _Tally, index: int | None) -> None:
+        """Each index has its own back-off, so sixteen pods that end together come back together."""
+        if index is None or turn.limit_per_index is None:
+            return
+        failures = tally.index_failures[index] = tally.index_failures.get(index, 0) + 1
+        tally.index_retry_at_s[index] = self._clock.now_s + _backoff_s(failures)
+        if failures > turn.limit_per_index:
+            turn.failed_indexes.add(index)
 
     def _follow_suspension(self, turn: job_turn.Turn) -> None:
         if turn.suspended and not turn.condition("Suspended"):
@@ -184,6 +200,11 @@ class JobController:
         if turn.too_many_failures():
             text = "Job has reached the specified backoff limit"
             turn.set_condition("FailureTarget", "BackoffLimitExceeded", text, self._now())
+        elif turn.too_many_failed_indexes():
+            text = "Job has exceeded the specified maximal number of failed indexes"
+            turn.set_condition("FailureTarget", "MaxFailedIndexesExceeded", text, self._now())
+        elif turn.ends_with_failed_indexes():
+            turn.set_condition("FailureTarget", "FailedIndexes", "Job has failed indexes", self._now())
         elif deadline_s is not None and self._clock.now_s >= deadline_s:
             text = "Job was active longer than specified deadline"
             turn.set_condition("FailureTarget", "DeadlineExceeded", text, self._now())
@@ -208,7 +229,12 @@ class JobController:
         if self._clock.now_s < tally.retry_at_s:
             return
         for index in turn.missing():
+            if index is not None and self._clock.now_s < tally.index_retry_at_s.get(index, 0.0):
+                continue
             new = self._admit_pod(job_pods.build(turn.job, index, self._store.new_suffix))
+            if index is not None and turn.limit_per_index is not None:
+                failures = str(tally.index_failures.get(index, 0))
+                new["metadata"].setdefault("annotations", {})[INDEX_FAILURES] = failures
             pod = self._store.create(PODS, new)
             tally.pods[pod["metadata"]["name"]] = pod
             turn.active.append(pod)
@@ -250,7 +276,9 @@ class JobController:
         if turn.finished:
             self._expire_later(turn, tally)
             return
-        dues = [self._deadline_s(turn), tally.retry_at_s if turn.missing() else None]
+        missing = turn.missing()
+        retries = [tally.index_retry_at_s.get(index, 0.0) for index in missing if index is not None]
+        dues = [self._deadline_s(turn), tally.retry_at_s if missing else None, *retries]
         ahead = [due_s for due_s in dues if due_s is not None and due_s > self._clock.now_s]
         place = turn.job["metadata"]["namespace"], turn.job["metadata"]["name"]
         if ahead:

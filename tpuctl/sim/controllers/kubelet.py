@@ -25,7 +25,7 @@ Object = dict[str, Any]
 Place = tuple[str, str]
 """(namespace, name) of a pod."""
 
-PODS = "pods"
+PODS, NODES = "pods", "nodes"
 COMPONENT = "kubelet"
 RUN_SECONDS = "sim.tpuctl.dev/run-seconds"
 EXIT_CODE = "sim.tpuctl.dev/exit-code"
@@ -59,6 +59,7 @@ class Kubelets:
         self._addresses = 0
         hardware.subscribe(self._hardware_changed)
         store.subscribe(PODS, self._pod_changed)
+        store.subscribe(NODES, self._node_changed)
 
     def fail_pods(self, nodes: Iterable[str], message: str) -> None:
         """End every running pod on these nodes as failed."""
@@ -84,6 +85,11 @@ class Kubelets:
         elif place not in self._on_node[node]:
             self._on_node[node][place] = uid
             self._plan(uid, self._behaviour.pod_start_s, lambda: self._start(place, uid))
+
+    def _node_changed(self, kind: str, old: stores.Json | None, _new: stores.Json | None) -> None:
+        if kind == "DELETED" and old is not None:
+            # A node of the same name that joins later is a new one, with nothing lost on it.
+            self._lost.discard(old["metadata"]["name"])
 
     def _forget(self, node: str, place: Place, uid: str) -> None:
         if self._on_node[node].get(place) == uid:

@@ -108,8 +108,12 @@ class PartitionStates:
     ) -> str:
         if any(self._nodes.node_on(host) is None for host in hosts):
             return INCOMPLETE
-        if not all(host.healthy and host.serving for host in hosts):
+        if not all(host.serving for host in hosts):
             return UNHEALTHY
+        # A host that serves with a fault has a chip error.
+        flawed = not all(host.healthy for host in hosts)
+        if flawed and self._behaviour.chip_error_state != HEALTHY:
+            return self._behaviour.chip_error_state
         # Published: only whole cubes show DEGRADED; smaller shapes do not use the optical links.
         return DEGRADED if cube.ocs_degraded and shape == partitions.CUBE else HEALTHY
 

@@ -43,6 +43,7 @@ class Checks:
             rules.topology_problem(topology)
             or rules.count_problem(topology, ids)
             or self._missing(topology, ids)
+            or self._moving(self.hosts(ids))
             or self._unusable(ids)
             or self._overlap(self.hosts(ids), holder)
         )
@@ -63,6 +64,14 @@ class Checks:
             return f"no {shape} partition with id {_listed(unknown)}"
         without = [one for one in ids if not any(map(self._nodes.node_on, self.hosts([one])))]
         return f"no nodes for partition {_listed(without)}" if without else None
+
+    def _moving(self, hosts: Sequence[hardwares.Host]) -> str | None:
+        """Whether an instance group below the nodes is stuck in an update (published for super-slices).
+
+        A group that only lacks hosts counts as usable: smaller partitions of such a cube form slices.
+        """
+        pools = sorted({host.vm.pool for host in hosts if host.subblock.group_stuck and host.vm is not None})
+        return f"the instance group of node pool {_listed(pools)} is not stable" if pools else None
 
     def _is_partition(self, partition_id: str, shape: str) -> bool:
         try:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.sim import rules
 from tpuctl.sim import store as stores
-from tpuctl.sim.controllers import events, partition_states, slice_checks, slice_labels
+from tpuctl.sim.controllers import events, partition_states, slice_checks, slice_faults, slice_labels
 from tpuctl.sim.controllers import holds as hold_book
 from tpuctl.sim.controllers import slice_status as status
 
@@ -92,6 +92,7 @@ class SliceController:
         self._holds = hold_book.Holds(clock, settle_s=behaviour.settle_s)
         self._checks = slice_checks.Checks(hardware, nodes, self._states, self._holds)
         self._labels = slice_labels.SliceLabels(store, clock, behaviour, nodes)
+        self.faults = slice_faults.SliceFaults(on_release=self._resume)
         self._works: dict[str, _Work] = {}
         self._on = False
         hardware.subscribe(self._hardware_changed)
@@ -218,12 +219,15 @@ class SliceController:
         if problem:
             wait_s = self._behaviour.block_mismatch_s
             self._plan(work, wait_s, lambda work: self._fail(work, f"Slice formation failed: {problem}."))
+        elif self.faults.activation_fails(work.holder.name, work.hosts):
+            wait_s = self._behaviour.formation_s(work.cubes)
+            self._plan(work, wait_s, lambda work: self._fail(work, "Slice formation failed: injected fault."))
         else:
             self._plan(work, self._behaviour.formation_s(work.cubes), self._try_to_finish)
 
     def _try_to_finish(self, work: _Work) -> None:
         """End ACTIVATING if every host takes part; otherwise wait for them until the timeout."""
-        absent = sum(not _takes_part(host) for host in work.hosts)
+        absent = sum(not self._takes_part(host) for host in work.hosts)
         left_s = work.since_s + self._behaviour.formation_timeout_s - self._clock.now_s
         if not absent:
             self._show(work, self._health(work), self._health_text(work))
@@ -257,7 +261,7 @@ class SliceController:
             self._plan(work, self._behaviour.slice_break_s, self._break_if_hosts_fail)
 
     def _break_if_hosts_fail(self, work: _Work) -> None:
-        failing = sum(not _takes_part(host) for host in work.hosts)
+        failing = sum(not self._takes_part(host) for host in work.hosts)
         if not failing:
             return
         text = f"{failing} of {len(work.hosts)} nodes failed"
@@ -270,6 +274,10 @@ class SliceController:
         self._plan(
             work, self._behaviour.deformation_s, lambda work: self._fail(work, f"Slice failed: {text}.")
         )
+
+    def _takes_part(self, host: hardwares.Host) -> bool:
+        # A host that serves with a fault has a chip error.
+        return host.serving and (host.healthy or not self._behaviour.chip_error_breaks_slices)
 
     def _states_changed(self, cube: hardwares.SubBlock) -> None:
         holders = {holder.uid for host in cube.hosts if (holder := self._holds.holder_of(host))}
@@ -292,8 +300,20 @@ class SliceController:
         self._plan(work, self._behaviour.deformation_s if work.hosts else 0.0, self._drain)
 
     def _drain(self, work: _Work) -> None:
+        if self.faults.deactivation_fails(work.holder.name):
+            self._show(work, status.FAILED, "Dismantling slice resources failed: injected fault.")
+            self._plan(work, self._behaviour.dismantle_retry_s, self._dismantle)
+            return
+        if self.faults.is_stuck(work.holder.name):
+            return  # `_resume` goes on from here.
         self._show(work, status.INCOMPLETE, "")
         self._plan(work, self._behaviour.incomplete_s, self._finish)
+
+    def _resume(self, name: str) -> None:
+        """Somebody released the finalizer of the slice `name`: go on where it got stuck."""
+        for work in [work for work in self._works.values() if work.holder.name == name]:
+            if work.deleting and work.timer is None:
+                self._drain(work)
 
     def _finish(self, work: _Work) -> None:
         self._cancel(work)
@@ -350,7 +370,3 @@ class SliceController:
         if work.timer is not None:
             work.timer.cancel()
             work.timer = None
-
-
-def _takes_part(host: hardwares.Host) -> bool:
-    return host.healthy and host.serving

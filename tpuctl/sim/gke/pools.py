@@ -148,13 +148,27 @@ class Pools:
     def _hardware_changed(self, change: hardware.Change) -> None:
         pool = self._taken.get(change.subblock.name)
         host = change.host
-        if pool is None or host is None or not self._fills(pool) or host not in pool.hosts:
+        if pool is None or host is None or host not in pool.hosts:
+            return
+        if hardware.Fault.MISSING in host.faults and host.vm is not None:
+            self._lose(pool, host)
+        if not self._fills(pool):
             return
         if change.kind is hardware.ChangeKind.HOST:
             self._start_vm(pool, host)
         elif host.serving and host not in pool.joined:
             self._join(pool, host)
         self._settle(pool)
+
+    def _lose(self, pool: model.NodePool, host: hardware.Host) -> None:
+        """The machine was taken away: its VM and its node go, the pool wants another one."""
+        pool.changed_s = self._clock.now_s
+        if host in pool.joined:
+            pool.joined.remove(host)
+            self._on_leave(pool, host)
+        self._machines.remove_vm(host)
+        if pool.status in {model.PoolStatus.RUNNING, model.PoolStatus.RUNNING_WITH_ERROR}:
+            self._judge(pool)
 
     def _fills(self, pool: model.NodePool) -> bool:
         if pool.status is model.PoolStatus.ERROR:

@@ -142,9 +142,27 @@ class Hardware:
             host.repair = self.clock.call_later(repair_after_s, lambda: self.host_up(host))
 
     def host_up(self, host: parts.Host) -> None:
-        """Lift all faults of the host. A VM on it boots again."""
+        """Lift all faults of the host. A VM on it boots again, one whose guest hangs included."""
         self._cancel_repair(host)
         self._set_faults(host, frozenset())
+        if host.vm is not None and host.vm.hangs:
+            self.reset_vm(host)
+
+    def lift(self, host: parts.Host, fault: parts.Fault) -> None:
+        """Lift one fault of the host; it works again if that was the last one."""
+        if fault is parts.Fault.IN_REPAIR or host.faults <= {fault}:
+            self._cancel_repair(host)
+        self._set_faults(host, host.faults - {fault})
+
+    def crash_guest(self, host: parts.Host) -> None:
+        """Let the guest hang: the VM counts as RUNNING, its machine as healthy, and nothing in it answers.
+
+        A reset helps, as `host_up` does. ValueError if no guest is up there.
+        """
+        if host.vm is None or not host.serving:
+            raise ValueError(f"no VM is up on host {host.id}")
+        host.vm.ready = False
+        self._tell(parts.ChangeKind.VM, host.subblock, host)
 
     def cube_degraded(self, subblock: parts.SubBlock) -> None:
         """Take an optical link of the cube down."""
@@ -153,6 +171,12 @@ class Hardware:
     def cube_restored(self, subblock: parts.SubBlock) -> None:
         """Bring the cube's optical links back."""
         self._set_fabric(subblock, degraded=False)
+
+    def group_stuck(self, subblock: parts.SubBlock, *, stuck: bool) -> None:
+        """Let the instance group over the cube hang in an update, or move on."""
+        if subblock.group_stuck != stuck:
+            subblock.group_stuck = stuck
+            self._tell(parts.ChangeKind.GROUP, subblock)
 
     def partial(self, subblock: parts.SubBlock, *, hosts: int) -> None:
         """Leave the cube with its first `hosts` hosts; the rest is missing until `host_up`.
@@ -168,24 +192,37 @@ class Hardware:
             self._set_faults(host, (host.faults - {parts.Fault.MISSING}) | absent)
 
     def plan_maintenance(
-        self, subblock: parts.SubBlock, *, start_in_s: float | None = None, duration_s: float
+        self, subblock: parts.SubBlock, *, start_in_s: float | None = None, duration_s: float | None = None
     ) -> None:
         """Plan a window in which every host of the cube is away, then comes back.
 
-        Without `start_in_s` it begins as long ahead as the service announces it.
+        Without `start_in_s` it begins as long ahead as the service announces it. A plan replaces an earlier
+        one, which ends.
         """
-        if start_in_s is None:
-            start_in_s = self.behaviour.maintenance_notice_s
+        self.end_maintenance(subblock)
+        start_in_s = self.behaviour.maintenance_notice_s if start_in_s is None else start_in_s
+        duration_s = self.behaviour.maintenance_s if duration_s is None else duration_s
         start_s = self.clock.now_s + start_in_s
         plan = subblock.maintenance = parts.Maintenance(start_s, start_s + duration_s)
         self.clock.call_later(start_in_s, lambda: self._maintain(subblock, plan))
         self.clock.call_later(start_in_s + duration_s, lambda: self._end_maintenance(subblock, plan))
         self._tell(parts.ChangeKind.MAINTENANCE, subblock)
 
+    def end_maintenance(self, subblock: parts.SubBlock) -> None:
+        """Withdraw the plan of the cube, or end its maintenance early; nothing happens without a plan."""
+        if subblock.maintenance is not None:
+            self._end_maintenance(subblock, subblock.maintenance)
+
     def _maintain(self, subblock: parts.SubBlock, plan: parts.Maintenance) -> None:
+        """Open the window: the VMs are warned now and stop a little later."""
         if subblock.maintenance is plan:
             plan.ongoing = True
             self._tell(parts.ChangeKind.MAINTENANCE, subblock)
+            wait_s = self.behaviour.maintenance_drain_s
+            self.clock.call_later(wait_s, lambda: self._stop_for_maintenance(subblock, plan))
+
+    def _stop_for_maintenance(self, subblock: parts.SubBlock, plan: parts.Maintenance) -> None:
+        if subblock.maintenance is plan:
             for host in subblock.hosts:
                 self._set_faults(host, host.faults | {parts.Fault.MAINTENANCE})
 

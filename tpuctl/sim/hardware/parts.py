@@ -16,7 +16,8 @@ class Fault(enum.StrEnum):
     """What can be wrong with one host. A host may have several faults at once."""
 
     CRASHED = "crashed"
-    """The machine died under its VM and does not come back by itself."""
+    """The machine died under its VM and does not come back by itself. (A guest that crashed on a machine in
+    order is no fault of the host: see `Hardware.crash_guest`.)"""
     MISSING = "missing"
     """The machine was never delivered, or was taken out: no VM can start on it."""
     IN_REPAIR = "in-repair"
@@ -55,6 +56,11 @@ class Vm:
     """If true, the guest has booted: its node reports Ready."""
     started_s: float | None = None
     boot: clocks.Timer | None = None
+
+    @property
+    def hangs(self) -> bool:
+        """If true, the VM counts as running and its guest crashed."""
+        return self.status is VmStatus.RUNNING and not self.ready and self.boot is None
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -110,6 +116,8 @@ class SubBlock:
     ocs_degraded: bool = False
     """If true, an optical link is down: usable with lower performance."""
     maintenance: Maintenance | None = None
+    group_stuck: bool = False
+    """If true, the instance group of its node pool is stuck in an update: not stable, nothing is formed."""
 
     @property
     def cube_id(self) -> str:
@@ -163,6 +171,8 @@ class ChangeKind(enum.Enum):
     """The optical links of a cube changed."""
     MAINTENANCE = enum.auto()
     """The maintenance plan of a cube changed."""
+    GROUP = enum.auto()
+    """The instance group over a cube got stuck or moves again."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

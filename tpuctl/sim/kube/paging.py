@@ -177,9 +177,15 @@ def _continued(
     try:
         objects = _inside(store.snapshot(resource.key, revision), namespace)
     except stores.Expired:
-        fresh = _token(INCONSISTENT, start + "\0")
+        fresh = regardless(options.continue_token)
         raise errors.expired(CONTINUE_EXPIRED, continue_token=fresh) from None
     return _View(objects, revision, start)
+
+
+def regardless(token: str) -> str:
+    """A token for the same place in the list that goes on from the present. Raises `ApiError` (400)."""
+    _, start = _read_token(token)
+    return _token(INCONSISTENT, start)
 
 
 def _token(revision: int, start: str) -> str:

@@ -1,0 +1,210 @@
+"""What is interrupted: a form, a deform, a swap; how each is set up, finished, and judged afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tests.e2e.crash_stage import FOREIGN, SHAPE, SLICE, Done, Stage
+from tpuctl.model import operations
+
+if TYPE_CHECKING:
+    from tpuctl.sim import faults
+
+AGAIN, RESUME, ABORT = "same command again", "operation resume", "operation abort"
+"""The ways to go on after an accident."""
+CONFLICT = 6
+DEAD_HOST = 3
+CORDONED_HOST = 5
+FAILURE_SHOWS_S = 120.0
+"""Until a dead host has made its slice FAILED and its node NotReady."""
+
+
+class Scenario(Protocol):
+    """One command with the scene around it; used again and again on one stage."""
+
+    name: str
+
+    def arrange(self, stage: Stage) -> None:
+        """Bring the stage to where the command begins."""
+        ...
+
+    def command(self) -> tuple[str, ...]: ...
+
+    def misses(self, stage: Stage, *, back: bool) -> list[str]:
+        """What the goal lacks; `back`: the goal is what was before the command."""
+        ...
+
+    def tidy(self, stage: Stage) -> None:
+        """Make the stage fit for the next case."""
+        ...
+
+
+class Form:
+    """Form a slice of two cubes."""
+
+    name = "form"
+
+    def arrange(self, stage: Stage) -> None:
+        if stage.slice() is not None:
+            finished(stage, "slice", "deform", SLICE, "--yes")
+
+    def command(self) -> tuple[str, ...]:
+        return ("slice", "form", SLICE, "--topology", SHAPE)
+
+    def misses(self, stage: Stage, *, back: bool) -> list[str]:
+        if back:
+            return [] if stage.slice() is None else [f"slice {SLICE} is still there"]
+        return _whole_slice(stage)
+
+    def tidy(self, stage: Stage) -> None:
+        if stage.slice() is not None:
+            finished(stage, "slice", "deform", SLICE, "--yes")
+
+
+class Deform:
+    """Take a slice of two cubes apart."""
+
+    name = "deform"
+
+    def arrange(self, stage: Stage) -> None:
+        finished(stage, "slice", "form", SLICE, "--topology", SHAPE)
+
+    def command(self) -> tuple[str, ...]:
+        return ("slice", "deform", SLICE, "--yes")
+
+    def misses(self, stage: Stage, *, back: bool) -> list[str]:
+        if back:
+            return _whole_slice(stage)
+        labelled = stage.ports.slices.labelled_hosts(SLICE)
+        gone = stage.slice() is None
+        return [] if gone and not labelled else [f"gone: {gone}, labelled hosts: {labelled}"]
+
+    def tidy(self, stage: Stage) -> None:
+        if stage.slice() is not None:
+            finished(stage, "slice", "deform", SLICE, "--yes")
+
+
+class Swap:
+    """Exchange the first cube of a busy slice; one of its hosts carries a cordon of somebody else.
+
+    With `dead_host` another of its hosts has died and `--auto` finds the cube; without, it is named.
+    """
+
+    def __init__(self, *, dead_host: bool) -> None:
+        self.name = "swap of a dead host" if dead_host else "swap of a named cube"
+        self._dead_host = dead_host
+        self._fault: faults.Entry | None = None
+        self._before: tuple[str, ...] = ()
+        self._stay: dict[str, str] = {}
+        self._turns = 0
+        self._serial = ""
+
+    @property
+    def bad(self) -> str:
+        """The cube that goes."""
+        return self._before[0]
+
+    def arrange(self, stage: Stage) -> None:
+        if stage.slice() is None:
+            finished(stage, "slice", "form", SLICE, "--topology", SHAPE)
+            stage.must_exist = True
+        # A Job makes its pods again more slowly each time: it is replaced before that takes minutes.
+        if self._turns % 3 == 0:
+            stage.start_job()
+        self._turns += 1
+        stage.until(stage.all_run)
+        self._before = stage.members()
+        nodes = stage.nodes_of(self.bad)
+        stage.cordon(nodes[CORDONED_HOST])
+        if self._dead_host:
+            self._fault = stage.simulator.inject("host-down", nodes[DEAD_HOST])
+            stage.advance(FAILURE_SHOWS_S)
+        self._stay = stage.pods_outside(self.bad)
+
+    def command(self) -> tuple[str, ...]:
+        which = ("--auto",) if self._dead_host else ("--cube", self.bad)
+        return ("slice", "swap", SLICE, *which, "--yes")
+
+    def misses(self, stage: Stage, *, back: bool) -> list[str]:
+        found = _whole_slice(stage)
+        members = set(stage.members())
+        if back:
+            found += [] if members == set(self._before) else [f"it did not go back: {members}"]
+        elif self.bad in members or not members & set(self._before):
+            found.append(f"not one cube was exchanged: {self._before} -> {members}")
+        now = {pod["metadata"]["uid"]: pod["status"].get("startTime") for pod in stage.pods()}
+        lost = [uid for uid, started in self._stay.items() if now.get(uid) != started]
+        return [*found, *(f"pod {uid} did not stay" for uid in lost)]
+
+    def tidy(self, stage: Stage) -> None:
+        stage.cordon(None)
+        if self._fault is not None:
+            stage.simulator.clear(self._fault)
+            self._fault = None
+        stage.until(lambda: stage.all_run() and _all_ready(stage))
+
+
+def finished(stage: Stage, *command: str) -> Done:
+    """Run a command that must succeed."""
+    done = stage.tpuctl(*command)
+    if done.status != 0:
+        raise AssertionError(f"{done.arguments} ended with {done.status}: {done.err}")
+    return done
+
+
+def go_on(stage: Stage, scenario: Scenario, way: str) -> tuple[list[str], bool]:
+    """Finish what was interrupted, as an admin would; what went wrong, and whether it went back."""
+    left = stage.open_operation()
+    if left is None or way == AGAIN:
+        return _again(stage, scenario)
+    if way == RESUME:
+        return _must_end(stage, "operation", "resume", left.id), False
+    begun = left.intent is not operations.Intent.PLANNED
+    done = stage.tpuctl("operation", "abort", left.id, "--yes")
+    if left.kind is operations.Kind.DEFORM and begun:
+        # What is deleted cannot be undeleted; the refusal says how to finish it.
+        refused = [] if done.status == CONFLICT else [_told(done)]
+        return [*refused, *_must_end(stage, "operation", "resume", left.id)], False
+    return [] if done.status == 0 else [_told(done)], True
+
+
+def _again(stage: Stage, scenario: Scenario) -> tuple[list[str], bool]:
+    left = stage.open_operation()
+    if left is None or left.kind is not operations.Kind.SWAP:
+        return _must_end(stage, *scenario.command()), False
+    # A swap that is open is not begun anew: the error says how it is finished.
+    done = stage.tpuctl(*scenario.command())
+    hint = f"tpuctl operation resume {left.id}"
+    wrong = [] if done.status == CONFLICT and hint in done.err else [_told(done)]
+    return [*wrong, *_must_end(stage, "operation", "resume", left.id)], False
+
+
+def _must_end(stage: Stage, *command: str) -> list[str]:
+    done = stage.tpuctl(*command)
+    return [] if done.status == 0 else [_told(done)]
+
+
+def _told(done: Done) -> str:
+    return f"`{' '.join(done.arguments)}` ended with {done.status}: {done.err.strip()}"
+
+
+def _whole_slice(stage: Stage) -> list[str]:
+    found = stage.slice()
+    if found is None:
+        return [f"slice {SLICE} is not there"]
+    cubes = len(found.partition_ids)
+    if (str(found.state), found.deleting, cubes) != ("ACTIVE", False, 2):
+        return [f"slice {SLICE} is {found.state} with {cubes} cubes (deleting: {found.deleting})"]
+    return []
+
+
+def _all_ready(stage: Stage) -> bool:
+    """All nodes are Ready and their cubes can be used."""
+    return all(
+        any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"]["conditions"])
+        and node["metadata"]["labels"].get("cloud.google.com/gke-tpu-partition-4x4x4-state") == "HEALTHY"
+        for node in stage.objects("nodes")
+    )
+
+
+__all__ = ["ABORT", "AGAIN", "FOREIGN", "RESUME", "Deform", "Form", "Scenario", "Swap", "finished", "go_on"]

@@ -1,0 +1,114 @@
+"""Show health as it changes: a live table on a terminal, one JSON object a line anywhere else."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.cli import health_views, layout, output, session
+from tpuctl.model import errors, states
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Iterator
+
+    from tpuctl.cli import terminal as terminals
+    from tpuctl.ops import health_checks, health_watching
+
+_ROOM = 8
+"""Lines of the terminal that are not for cubes."""
+_DEFAULT_HEIGHT = 24
+
+
+def show(turns: Iterator[health_watching.Turn], fmt: output.Format | None) -> None:
+    """Show until `turns` end; raises Unavailable if nothing could be seen at all."""
+    screen = session.current().terminal
+    live = screen.stdout_is_terminal and not screen.is_dumb and not output.chosen(fmt).is_document
+    seen, trouble = (_live if live else _lines)(turns, screen)
+    if not seen:
+        raise errors.Unavailable(f"health could not be seen: {trouble or 'nothing was heard in time'}")
+
+
+def _lines(turns: Iterator[health_watching.Turn], screen: terminals.Terminal) -> tuple[bool, str]:
+    seen, told = False, ""
+    for turn in turns:
+        if turn.trouble != told:
+            told = turn.trouble
+            _write(screen, _trouble(turn))
+        seen = seen or turn.snapshot is not None
+        if turn.observed_at is not None:
+            for change in turn.changes:
+                _write(screen, health_views.change_plain(change, turn.observed_at))
+    return seen, told
+
+
+def _trouble(turn: health_watching.Turn) -> dict[str, Any]:
+    """A trouble that came, or with an empty message, one that is over."""
+    return {
+        "apiVersion": output.API_VERSION,
+        "kind": "HealthTrouble",
+        "message": turn.trouble,
+        "observedAt": output.timestamp(turn.observed_at),
+    }
+
+
+def _write(screen: terminals.Terminal, document: dict[str, Any]) -> None:
+    screen.out(json.dumps(document, default=output.encode_other, separators=(",", ":")))
+
+
+def _live(turns: Iterator[health_watching.Turn], screen: terminals.Terminal) -> tuple[bool, str]:
+    import rich.live  # noqa: PLC0415 - only a terminal pays for it
+    import rich.text  # noqa: PLC0415
+
+    console = screen.console()
+    seen, trouble = False, ""
+    with rich.live.Live(console=console, auto_refresh=False, transient=False) as table:
+        for turn in turns:
+            seen, trouble = seen or turn.snapshot is not None, turn.trouble
+            lines = picture(turn, screen, height=console.height or _DEFAULT_HEIGHT)
+            table.update(rich.text.Text.from_ansi("\n".join(lines)), refresh=True)
+    return seen, trouble
+
+
+def picture(turn: health_watching.Turn, screen: terminals.Terminal, *, height: int) -> list[str]:
+    """The lines of the live table: counts, what is not healthy, and whether the view is old."""
+    now = turn.observed_at
+    lines = [_counts(turn, screen)]
+    if now is not None:
+        ill = [item for item in turn.items if item.judgement.verdict is not states.Verdict.HEALTHY]
+        room = max(height - _ROOM, 1)
+        lines += _table(ill[:room], now, screen)
+        if len(ill) > room:
+            lines.append(f"and {len(ill) - room} more; see: tpuctl health check")
+    if turn.trouble:
+        lines.append(screen.styled(f"the view may be old: {turn.trouble}", "bold yellow"))
+    return lines
+
+
+def _counts(turn: health_watching.Turn, screen: terminals.Terminal) -> str:
+    if turn.observed_at is None:
+        return "waiting for the first lists"
+    counts = [
+        screen.styled(f"{count} {verdict}", health_views.STYLES[verdict])
+        for verdict in states.Verdict
+        if (count := sum(item.judgement.verdict is verdict for item in turn.items))
+    ]
+    return f"{output.timestamp(turn.observed_at)}  {', '.join(counts) or 'nothing there'}"
+
+
+def _table(
+    items: list[health_checks.Checked], now: datetime.datetime, screen: terminals.Terminal
+) -> list[str]:
+    cells = [
+        [
+            f"{item.kind}/{item.id}",
+            str(item.judgement.verdict),
+            item.judgement.where or "-",
+            layout.cell(health_views.why(item.judgement, now)[0]),
+        ]
+        for item in items
+    ]
+    styles: list[list[str | None]] = [
+        [None, health_views.STYLES[item.judgement.verdict], None, None] for item in items
+    ]
+    return layout.lines(cells, None, styles, screen.styled)

@@ -1,0 +1,71 @@
+"""`tpuctl lock`: who is at work, and taking a lock from a dead holder."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tpuctl.cli import commands, durations, options, output, session, wiring
+from tpuctl.model import errors
+from tpuctl.ops import locking
+
+app = commands.App(help="See who is at work, and free a lock whose holder is dead.")
+
+
+@app.command()
+def show(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = False) -> None:
+    """List locks with their holders.
+
+    A lock that its holder has not renewed in time is free for the next who asks.
+
+    Examples:
+      tpuctl lock show
+    """
+    column = output.Column
+    output.render_list(
+        "Lock",
+        wiring.ports().leases.list(),
+        columns=[
+            column("LOCK", lambda lease: lease.name),
+            column("HOLDER", lambda lease: lease.holder),
+            column("HELD", lambda lease: "yes" if lease.is_held else "expired"),
+            column("RENEWED", lambda lease: durations.age(lease.observed_at, lease.renewed_at)),
+        ],
+        to_plain=lambda lease: {
+            "name": lease.name,
+            "holder": lease.holder or None,
+            "held": lease.is_held,
+            "renewedAt": lease.renewed_at,
+            "durationSeconds": lease.duration_s,
+        },
+        name_of=lambda lease: f"lock/{lease.name}",
+        fmt=fmt,
+        no_headers=no_headers,
+        empty="No locks: nobody is at work.",
+    )
+
+
+@app.command("break")
+def break_lock(
+    name: Annotated[str, typer.Argument(metavar="LOCK", help="As `tpuctl lock show` names it.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")],
+    yes: options.YesOption = False,
+) -> None:
+    """Take a lock from its holder, who stops before its next write.
+
+    Examples:
+      tpuctl lock break tpuctl-slice-train-a --reason "laptop of jo died"
+    """
+    if not reason.strip():
+        raise errors.UsageError("--reason must say why")
+    screen = session.current().terminal
+    screen.require_answers(yes=yes, what="breaking a lock needs a confirmation")
+    ports = wiring.ports()
+    found = ports.leases.get(name)
+    if found is not None:
+        age = durations.age(found.observed_at, found.renewed_at)
+        screen.note(f"lock {name} is held by {found.holder}, renewed {age} ago")
+    screen.confirm_name("Its holder will stop before its next write.", name, yes=yes)
+    broken = locking.break_lock(ports, name, reason=reason.strip())
+    screen.out(f"lock/{name} broken, it was held by {broken.holder}")

@@ -1,0 +1,154 @@
+"""`tpuctl operation`: operations that were begun and have not ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tpuctl.cli import commands, options, output, session, swap_views, wiring
+from tpuctl.ops import journal, operating, swapping
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tpuctl.model import operations
+
+app = commands.App(help="Finish or take back operations that were interrupted.")
+
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Operation, as `tpuctl operation list` shows it.")
+]
+
+
+@app.command("list")
+def list_operations(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = False) -> None:
+    """List open operations: what was begun on which slice, by whom, and how far it got.
+
+    Examples:
+      tpuctl operation list
+    """
+    found: Sequence[operations.Operation] = [entry.operation for entry in journal.list_open(wiring.ports())]
+    column = output.Column
+    output.render_list(
+        "Operation",
+        found,
+        columns=[
+            column("OPERATION", lambda item: item.id),
+            column("SLICE", lambda item: item.slice_name),
+            column("AT", lambda item: "going back" if item.aborting else item.intent),
+            column("BY", lambda item: item.actor),
+            column("STARTED", lambda item: output.timestamp(item.started_at)),
+            column("NOTE", lambda item: item.note),
+        ],
+        to_plain=_plain,
+        name_of=lambda item: f"operation/{item.id}",
+        fmt=fmt,
+        no_headers=no_headers,
+        empty="No open operations.",
+    )
+
+
+@app.command()
+def show(operation: IdArgument, fmt: output.FormatOption = None) -> None:
+    """Show what an open operation intends and how far it got.
+
+    Examples:
+      tpuctl operation show swap-train-a
+    """
+    found = journal.find(wiring.ports(), operation).operation
+    output.render_one(
+        "Operation",
+        _plain(found),
+        rows=[
+            ("Operation", found.id),
+            ("Slice", f"{found.slice_name} ({found.topology})"),
+            ("At", "going back" if found.aborting else found.intent),
+            ("By", found.actor),
+            ("Started", output.timestamp(found.started_at)),
+            ("Exchanges", "\n".join(f"{old} -> {new}" for old, new in found.exchanges) or None),
+            ("Keeps", f"{len(found.claims)} partitions"),
+            (
+                "Pods",
+                f"{sum(pod.replaced for pod in found.pods)} restart, "
+                f"{sum(not pod.replaced for pod in found.pods)} stay"
+                if found.pods
+                else None,
+            ),
+            ("Note", found.note or None),
+        ],
+        name=f"operation/{found.id}",
+        fmt=fmt,
+    )
+
+
+@app.command()
+def resume(
+    operation: IdArgument,
+    timeout: options.TimeoutOption = options.TEN_MINUTES,
+    fmt: output.FormatOption = None,
+) -> int:
+    """Finish an operation that was interrupted, on this machine or another.
+
+    Examples:
+      tpuctl operation resume swap-train-a
+    """
+    reporter = session.current().terminal.reporter()
+    found = operating.resume(wiring.ports(), reporter, operation, timeout_s=timeout)
+    if isinstance(found, swapping.Outcome):
+        return swap_views.show_outcome(found, fmt)
+    _show_end(found, "finished", fmt)
+    return 0
+
+
+@app.command()
+def abort(
+    operation: IdArgument,
+    yes: options.YesOption = False,
+    timeout: options.TimeoutOption = options.TEN_MINUTES,
+    fmt: output.FormatOption = None,
+) -> None:
+    """Go back to what was before an operation, as far as that is still possible.
+
+    A swap makes the slice again on its old cubes; a forming takes its slice away. A taking apart that has
+    begun can only be finished.
+
+    Examples:
+      tpuctl operation abort swap-train-a
+    """
+    wiring.require_named_context("aborting an operation")
+    screen = session.current().terminal
+    screen.require_answers(yes=yes, what="aborting an operation needs a confirmation")
+    ports = wiring.ports()
+    found = journal.find(ports, operation).operation
+    screen.confirm(f"Take back {found.id} on slice {found.slice_name} (it is at '{found.intent}')?", yes=yes)
+    ended = operating.abort(ports, screen.reporter(), operation, timeout_s=timeout)
+    _show_end(ended, "taken back", fmt)
+
+
+def _plain(item: operations.Operation) -> dict[str, Any]:
+    return {
+        "id": item.id,
+        "kind": str(item.kind),
+        "slice": item.slice_name,
+        "topology": str(item.topology),
+        "intent": str(item.intent),
+        "aborting": item.aborting,
+        "actor": item.actor,
+        "startedAt": item.started_at,
+        "oldPartitionIds": list(item.old_partitions),
+        "partitionIds": list(item.partitions),
+        "exchanges": [{"old": old, "new": new} for old, new in item.exchanges],
+        "podsToRestart": sum(pod.replaced for pod in item.pods),
+        "podsToKeep": sum(not pod.replaced for pod in item.pods),
+        "note": item.note,
+    }
+
+
+def _show_end(item: operations.Operation, verb: str, fmt: output.Format | None) -> None:
+    wanted = output.chosen(fmt)
+    if wanted in (output.Format.TABLE, output.Format.WIDE):
+        session.current().terminal.out(f"operation/{item.id} {verb}")
+        return
+    document = {**_plain(item), "result": verb}
+    output.render_one("Operation", document, rows=(), name=f"operation/{item.id}", fmt=fmt)

@@ -1,0 +1,169 @@
+"""Locks as Lease objects: the Leases port. Times are the server's own: no clock has to agree with it."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from tpuctl.cloud import documents, home, kube_errors
+from tpuctl.cloud import errors as cloud_errors
+from tpuctl.model import operations
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Sequence
+
+    from tpuctl.cloud import kube as kube_module
+
+NOTE = "tpuctl.dev/note"
+PATH = f"/apis/coordination.k8s.io/v1/namespaces/{home.NAMESPACE}/leases"
+
+
+class KubeLeases:
+    """The Leases port."""
+
+    def __init__(self, kube: kube_module.Kube) -> None:
+        self._kube = kube
+
+    def list(self) -> Sequence[operations.Lease]:
+        found = self._kube.listing(
+            PATH,
+            lambda document: document,
+            what="list locks",
+            query={"labelSelector": f"{documents.MANAGED_BY}={documents.OURS}"},
+        )
+        return sorted(_lease(document, found.observed_at) for document in found.items)
+
+    def get(self, name: str) -> operations.Lease | None:
+        answer = self._kube.find(f"{PATH}/{name}", name, what=f"read lock {name}")
+        return None if answer is None else _lease(answer.document, answer.observed_at)
+
+    def create(self, name: str, holder: str, duration_s: float) -> operations.Lease:
+        now = home.ensure(self._kube)
+        metadata = {"name": name, "labels": {documents.MANAGED_BY: documents.OURS}}
+        body = _body(metadata, holder, duration_s, now, transitions=0)
+        return self._kube.write(
+            functools.partial(self._send, "POST", PATH, body),
+            look=lambda: self._ours(name, holder),
+            what=f"take lock {name}",
+        )
+
+    def renew(self, lease: operations.Lease, holder: str, duration_s: float) -> operations.Lease:
+        metadata = {
+            "name": lease.name,
+            "uid": lease.uid,
+            "resourceVersion": lease.revision,
+            "labels": {documents.MANAGED_BY: documents.OURS},
+        }
+        transitions = lease.transitions + (holder != lease.holder)
+        body = _body(metadata, holder, duration_s, lease.observed_at, transitions=transitions)
+        return self._kube.write(
+            functools.partial(self._send, "PUT", f"{PATH}/{lease.name}", body),
+            look=lambda: self._renewed(lease, holder, transitions),
+            what=f"write lock {lease.name}",
+        )
+
+    def free(self, lease: operations.Lease, *, note: str) -> None:
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {
+                "name": lease.name,
+                "uid": lease.uid,
+                "resourceVersion": lease.revision,
+                "labels": {documents.MANAGED_BY: documents.OURS},
+                "annotations": {NOTE: note},
+            },
+            "spec": {"holderIdentity": "", "leaseTransitions": lease.transitions + 1},
+        }
+
+        def look() -> operations.Lease | None:
+            found = self._look(lease.name)
+            return found if found is not None and found.note == note else None
+
+        self._kube.write(
+            functools.partial(self._send, "PUT", f"{PATH}/{lease.name}", body),
+            look=look,
+            what=f"free lock {lease.name}",
+        )
+
+    def delete(self, lease: operations.Lease) -> None:
+        options = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "preconditions": {"uid": lease.uid, "resourceVersion": lease.revision},
+        }
+
+        def attempt() -> bool:
+            try:
+                self._kube.request("DELETE", f"{PATH}/{lease.name}", body=options)
+            except cloud_errors.Refused as refused:
+                if not kube_errors.is_missing_object(refused, lease.name):
+                    raise
+            return True
+
+        def look() -> bool | None:
+            found = self._look(lease.name)
+            return True if found is None or found.uid != lease.uid else None
+
+        self._kube.write(attempt, look=look, what=f"give lock {lease.name} back")
+
+    def _send(self, method: str, path: str, body: dict[str, Any]) -> operations.Lease:
+        answer = self._kube.request(method, path, body=body)
+        return _lease(answer.document, answer.observed_at)
+
+    def _ours(self, name: str, holder: str) -> operations.Lease | None:
+        found = self._look(name)
+        return found if found is not None and found.holder == holder else None
+
+    def _renewed(self, before: operations.Lease, holder: str, transitions: int) -> operations.Lease | None:
+        found = self._look(before.name)
+        done = (
+            found is not None
+            and found.uid == before.uid
+            and found.revision != before.revision
+            and (found.holder, found.transitions) == (holder, transitions)
+        )
+        return found if done else None
+
+    def _look(self, name: str) -> operations.Lease | None:
+        try:
+            answer = self._kube.request("GET", f"{PATH}/{name}")
+        except cloud_errors.Refused as refused:
+            if kube_errors.is_missing_object(refused, name):
+                return None
+            raise
+        return _lease(answer.document, answer.observed_at)
+
+
+def _body(
+    metadata: dict[str, Any], holder: str, duration_s: float, now: datetime.datetime, *, transitions: int
+) -> dict[str, Any]:
+    moment = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": metadata,
+        "spec": {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": int(duration_s),
+            "acquireTime": moment,
+            "renewTime": moment,
+            "leaseTransitions": transitions,
+        },
+    }
+
+
+def _lease(document: dict[str, Any], observed_at: datetime.datetime) -> operations.Lease:
+    metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
+    return operations.Lease(
+        name=metadata.get("name") or "",
+        uid=metadata.get("uid") or "",
+        holder=spec.get("holderIdentity") or "",
+        duration_s=float(spec.get("leaseDurationSeconds") or 0),
+        renewed_at=documents.moment(spec.get("renewTime")),
+        transitions=spec.get("leaseTransitions") or 0,
+        revision=metadata.get("resourceVersion") or "",
+        observed_at=observed_at,
+        note=(metadata.get("annotations") or {}).get(NOTE, ""),
+    )

@@ -1,0 +1,1 @@
+"""Closed forms and their Monte Carlo twins: what fails, what that costs, how many spares help."""

@@ -1,0 +1,1 @@
+"""The optical fabric as an executable model: switches, circuits, twists, distances."""

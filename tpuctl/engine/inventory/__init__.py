@@ -1,0 +1,8 @@
+"""An index over one fleet from which placement is answered in constant time.
+
+obstacles   why a cube or a partition cannot be taken
+shelves     blocks by number of free cubes; cubes by how full they are
+tree        the partitions inside one cube, as the fleet names them
+stock       the index itself: built once from a Fleet, then changed by taking, releasing, failing, repairing
+recent      the index of a snapshot, remembered while the snapshot lives
+"""

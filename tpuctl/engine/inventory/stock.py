@@ -1,0 +1,382 @@
+"""The index: what is free in each block, and who has the rest.
+
+Built in one pass over a Fleet; afterwards taking, releasing, failing and repairing cost what the slice or
+cube costs, whatever the size of the fleet. Blocks and cubes are numbered in the order of their ids, so that
+"the first" is the same in every run.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
+
+from tpuctl.engine import health
+from tpuctl.engine.inventory import obstacles, shelves, tree
+from tpuctl.model import health as health_values
+from tpuctl.model import states, topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tpuctl.model import fleet
+
+Obstacle = obstacles.Obstacle
+_ALL = (1 << topology.HOSTS_PER_CUBE) - 1
+_LEVELS = topology.HOSTS_PER_CUBE + 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What makes two indexes of one fleet different."""
+
+    policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
+    allow_degraded: bool = False
+    slice_name: str = ""
+    """The slice whose claims do not stand in its own way."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A block, and how it stood in the choice."""
+
+    block: str
+    usable: int
+    """Cubes (for a sub-slice: partitions of the shape) that could be taken."""
+    total: int
+    obstacles: tuple[tuple[obstacles.Obstacle, int], ...]
+    """Counts for the rest, most frequent first."""
+    holders: tuple[tuple[str, int], ...] = ()
+    """Which slices hold how many of them."""
+    claims: tuple[str, ...] = ()
+    """Who else keeps some of them: holds and open operations."""
+
+
+class HostCount(NamedTuple):
+    """The 16 hosts of a cube; the three always sum to 16."""
+
+    free: int
+    used: int
+    broken: int
+    """Missing, or not usable even for the smallest shape."""
+
+
+class Slot:
+    """One cube."""
+
+    __slots__ = ("block", "claims", "cube", "holders", "number", "obstacle", "rank", "spoiled", "tree")
+
+    def __init__(self, cube: fleet.Cube, block: int, number: int) -> None:
+        self.cube = cube
+        self.block = block
+        self.number = number
+        self.holders: dict[str, int] = {}
+        """Slice -> its hosts, as bits."""
+        self.claims: tuple[str, ...] = ()
+        self.obstacle: obstacles.Obstacle | None = None
+        """What is wrong with the cube itself."""
+        self.spoiled = False
+        """If true, no slice of whole healthy cubes can use it: the place for sub-slices."""
+        self.tree: tree.Tree | None = None
+        self.rank: dict[topology.Topology, int] | None = None
+        """Where it stands on the shelves for sub-slices."""
+
+    @property
+    def used(self) -> int:
+        """Hosts that slices have, as bits."""
+        mask = 0
+        for hosts in self.holders.values():
+            mask |= hosts
+        return mask
+
+    @property
+    def whole_obstacle(self) -> obstacles.Obstacle | None:
+        """Why a slice of whole cubes cannot take it."""
+        if self.holders and self.cube.has_nodes:
+            return Obstacle.IN_USE
+        return Obstacle.HELD if self.claims else self.obstacle
+
+
+class Pieces(NamedTuple):
+    """What one candidate's numbers are made of: pieces with their obstacle and holders."""
+
+    obstacle: obstacles.Obstacle | None
+    holders: tuple[str, ...]
+    claims: tuple[str, ...]
+
+
+class Stock:
+    """See the module."""
+
+    def __init__(self, snapshot: fleet.Fleet, terms: Terms) -> None:
+        self.terms = terms
+        self.now = snapshot.observed_at
+        blocks = sorted(snapshot.blocks, key=lambda block: block.id)
+        self.blocks: tuple[str, ...] = tuple(block.id for block in blocks)
+        self.number_of_block = {block_id: number for number, block_id in enumerate(self.blocks)}
+        self.slots: list[list[Slot]] = []
+        self.slot_of_cube: dict[str, Slot] = {}
+        self.free: list[int] = [0] * len(blocks)
+        """Cubes of each block that a slice of whole cubes can take, as bits."""
+        self.held: dict[str, list[Slot]] = {}
+        """Slice -> cubes of which it has hosts."""
+        self._whole = shelves.BlockShelves()
+        self._parts: dict[topology.Topology, shelves.CubeShelves] | None = None
+        self._cached: dict[tuple[int, topology.Topology], Candidate] = {}
+        self._part_slots: dict[str, Slot] | None = None
+        for number, block in enumerate(blocks):
+            self._add_block(number, block)
+        for item in snapshot.slices:
+            self._note_slice(item)
+        for claim in snapshot.claims:
+            if not claim.slice_name or claim.slice_name != terms.slice_name:
+                slot = self._slot_of(claim.cube_id)
+                if slot is not None:
+                    slot.claims = (*slot.claims, claim.holder)
+        for number, slots in enumerate(self.slots):
+            for slot in slots:
+                if slot.whole_obstacle is None:
+                    self.free[number] |= 1 << slot.number
+            self._whole.put(number, self.free[number].bit_count())
+
+    # -- asking ------------------------------------------------------------------------------------------
+
+    def best_block(self, cubes: int, *, keep_free: int = 0) -> int | None:
+        """The block with the fewest free cubes that suffice; `keep_free` of them must be left over."""
+        return self._whole.best(cubes + keep_free)
+
+    @property
+    def largest(self) -> int:
+        """Cubes of the largest slice that fits now."""
+        return self._whole.most
+
+    def best_part(self, shape: topology.Topology, block: int | None = None) -> tuple[Slot, tree.Part] | None:
+        """The partition for a sub-slice: spoiled cubes first, the fullest of those, the tightest piece."""
+        parts = self._part_shelves()
+        while True:
+            found = parts[shape].best(block)
+            if found is None:
+                return None
+            slot = self.slots[found[0]][found[1]]
+            part = self.tree_of(slot).best(shape, slot.used)
+            if part is not None:
+                return slot, part
+            # Shelved on trust; its labels tell that there is no such partition.
+            self._reshelve(slot)
+
+    def pieces(self, block: int, shape: topology.Topology) -> Iterator[tuple[Slot, str, Pieces]]:
+        """Everything of a block that could be taken for a shape, with its id and what stands in the way."""
+        for slot in self.slots[block]:
+            if not shape.is_sub_slice:
+                holders = tuple(sorted(slot.holders)) if slot.cube.has_nodes else ()
+                yield slot, slot.cube.id, Pieces(slot.whole_obstacle, holders, slot.claims)
+                continue
+            for part in self.tree_of(slot).parts[shape]:
+                holders = tuple(
+                    sorted(name for name, hosts in slot.holders.items() if hosts & part.hosts)
+                )
+                obstacle = Obstacle.IN_USE if holders else part.obstacle
+                if obstacle is None and slot.claims:
+                    obstacle = Obstacle.HELD
+                yield slot, part.id, Pieces(obstacle, holders, slot.claims)
+
+    def candidate(self, block: int, shape: topology.Topology) -> Candidate:
+        """How a block stands for a shape; remembered until the block changes."""
+        key = (block, shape if shape.is_sub_slice else topology.CUBE)
+        found = self._cached.get(key)
+        if found is None:
+            pieces = [piece for _, _, piece in self.pieces(block, key[1])]
+            found = self._cached[key] = candidate_of(self.blocks[block], pieces)
+        return found
+
+    def hosts(self, slot: Slot) -> HostCount:
+        """Free, used and broken hosts of a cube."""
+        used = slot.used
+        usable = self.tree_of(slot).usable_hosts() & ~used
+        free = 0 if slot.claims else usable.bit_count()
+        taken = used.bit_count() + (usable.bit_count() if slot.claims else 0)
+        return HostCount(free, taken, topology.HOSTS_PER_CUBE - free - taken)
+
+    def tree_of(self, slot: Slot) -> tree.Tree:
+        if slot.tree is None:
+            slot.tree = tree.Tree(
+                slot.cube, self.terms.policy, self.now, allow_degraded=self.terms.allow_degraded
+            )
+        return slot.tree
+
+    # -- changing ----------------------------------------------------------------------------------------
+
+    def take(self, name: str, block: int, cubes: int) -> tuple[str, ...]:
+        """Give whole cubes (bits) of a block to a slice; their ids in order."""
+        slots = self.slots[block]
+        taken = [slots[number] for number in shelves.members(cubes)]
+        for slot in taken:
+            slot.holders[name] = _ALL
+        self.held[name] = [*self.held.get(name, ()), *taken]
+        self._set_free(block, self.free[block] & ~cubes)
+        self._changed(taken)
+        return tuple(slot.cube.id for slot in taken)
+
+    def take_part(self, name: str, slot: Slot, part: tree.Part) -> None:
+        """Give a partition to a slice."""
+        slot.holders[name] = slot.holders.get(name, 0) | part.hosts
+        self.held[name] = [*self.held.get(name, ()), slot]
+        self._refresh([slot])
+
+    def release(self, name: str) -> None:
+        """Take everything back from a slice; a name that has nothing is no error."""
+        slots = self.held.pop(name, [])
+        for slot in slots:
+            slot.holders.pop(name, None)
+        self._refresh(slots)
+
+    def replace(self, cube: fleet.Cube) -> None:
+        """Look at a cube again: it failed, or was repaired."""
+        slot = self.slot_of_cube[cube.id]
+        slot.cube, slot.tree = cube, None
+        self._judge(slot)
+        self._refresh([slot])
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _add_block(self, number: int, block: fleet.Block) -> None:
+        slots = [
+            Slot(cube, number, position)
+            for position, cube in enumerate(sorted(block.cubes, key=lambda cube: cube.id))
+        ]
+        for slot in slots:
+            self._judge(slot)
+            self.slot_of_cube[slot.cube.id] = slot
+        self.slots.append(slots)
+
+    def _judge(self, slot: Slot) -> None:
+        cube = slot.cube
+        verdict = health.judge(cube, self.terms.policy, self.now).verdict
+        slot.spoiled = verdict is not states.Verdict.HEALTHY
+        if not cube.has_nodes:
+            slot.obstacle = Obstacle.NO_NODES
+        else:
+            slot.obstacle = obstacles.of_health(
+                verdict, cube.hosts, allow_degraded=self.terms.allow_degraded
+            )
+
+    def _note_slice(self, item: fleet.Slice) -> None:
+        for partition_id in item.partition_ids:
+            slot = self._slot_of(partition_id)
+            if slot is None:
+                continue
+            hosts = 0
+            for index, host in enumerate(slot.cube.hosts):
+                if partition_id in host.partition_ids:
+                    hosts |= 1 << index
+            slot.holders[item.name] = slot.holders.get(item.name, 0) | hosts
+            held = self.held.setdefault(item.name, [])
+            if slot not in held[-1:]:
+                held.append(slot)
+
+    def _slot_of(self, partition_id: str) -> Slot | None:
+        """The cube of a partition id of any shape; the table of all ids is made when one is not a cube's."""
+        slot = self.slot_of_cube.get(partition_id)
+        if slot is not None:
+            return slot
+        if self._part_slots is None:
+            self._part_slots = {
+                found: slot
+                for slot in self.slot_of_cube.values()
+                for host in slot.cube.hosts
+                for found in host.partition_ids
+                if found
+            }
+        return self._part_slots.get(partition_id)
+
+    def _set_free(self, block: int, free: int) -> None:
+        before = self.free[block]
+        if free != before:
+            self.free[block] = free
+            self._whole.move(block, before.bit_count(), free.bit_count())
+
+    def _refresh(self, slots: Iterable[Slot]) -> None:
+        slots = list(slots)
+        for slot in slots:
+            bit = 1 << slot.number
+            free = self.free[slot.block]
+            self._set_free(slot.block, free | bit if slot.whole_obstacle is None else free & ~bit)
+        self._changed(slots)
+
+    def _changed(self, slots: Iterable[Slot]) -> None:
+        for slot in slots:
+            if self._parts is not None:
+                self._reshelve(slot)
+        for block in {slot.block for slot in slots}:
+            for shape in topology.PARTITION_SHAPES:
+                self._cached.pop((block, shape), None)
+
+    # -- shelves for sub-slices --------------------------------------------------------------------------
+
+    def _part_shelves(self) -> dict[topology.Topology, shelves.CubeShelves]:
+        """Made when the first sub-slice is asked for."""
+        if self._parts is None:
+            self._parts = {shape: shelves.CubeShelves() for shape in topology.SUB_SLICE_SHAPES}
+            for slots in self.slots:
+                for slot in slots:
+                    self._shelve(slot, trusted=True)
+        return self._parts
+
+    def _shelve(self, slot: Slot, *, trusted: bool) -> None:
+        """Put a cube where it belongs; an untouched healthy one is believed to have all partitions."""
+        assert self._parts is not None  # noqa: S101 - the only caller has made them
+        slot.rank = {}
+        used = slot.used
+        if slot.claims or not slot.cube.has_nodes or used == _ALL:
+            return
+        if trusted and not used and not slot.spoiled and slot.obstacle is None:
+            rank = _rank(spoiled=False, used=0, free=topology.HOSTS_PER_CUBE)
+            shapes: Iterable[topology.Topology] = topology.SUB_SLICE_SHAPES
+        else:
+            partitions = self.tree_of(slot)
+            free = (partitions.usable_hosts() & ~used).bit_count()
+            rank = _rank(spoiled=slot.spoiled or bool(used), used=used.bit_count(), free=free)
+            shapes = [
+                shape for shape in topology.SUB_SLICE_SHAPES if partitions.has_free(shape, used)
+            ]
+        for shape in shapes:
+            slot.rank[shape] = rank
+            self._parts[shape].put(slot.block, slot.number, rank)
+
+    def _reshelve(self, slot: Slot) -> None:
+        if self._parts is None:
+            return
+        for shape, rank in (slot.rank or {}).items():
+            self._parts[shape].drop(slot.block, slot.number, rank)
+        self._shelve(slot, trusted=slot.tree is None)
+
+
+def _rank(*, spoiled: bool, used: int, free: int) -> int:
+    """Spoiled before whole, then the fullest, then the one with the least left."""
+    return ((0 if spoiled else 1) * _LEVELS + (topology.HOSTS_PER_CUBE - used)) * _LEVELS + free
+
+
+def candidate_of(block: str, pieces: Iterable[Pieces]) -> Candidate:
+    """Count pieces."""
+    counts: collections.Counter[obstacles.Obstacle] = collections.Counter()
+    holders: collections.Counter[str] = collections.Counter()
+    claims: set[str] = set()
+    usable = total = 0
+    for obstacle, names, who in pieces:
+        total += 1
+        if obstacle is None:
+            usable += 1
+            continue
+        counts[obstacle] += 1
+        if obstacle is Obstacle.IN_USE:
+            holders.update(names)
+        elif obstacle is Obstacle.HELD:
+            claims.update(who)
+    return Candidate(
+        block=block,
+        usable=usable,
+        total=total,
+        obstacles=tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))),
+        holders=tuple(sorted(holders.items(), key=lambda entry: (-entry[1], entry[0]))),
+        claims=tuple(sorted(claims)),
+    )

@@ -1,0 +1,91 @@
+"""The partitions inside one cube, with the ids that the fleet gives them.
+
+A partition that is not usable stays in the tree with its obstacle, so that refusals can count it. Sets of
+hosts are bits of an integer: bit i is the cube's i-th host in order of names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tpuctl.engine import health
+from tpuctl.engine.inventory import obstacles
+from tpuctl.model import fleet, topology
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Iterator
+
+    from tpuctl.model import health as health_values
+
+
+class Part(NamedTuple):
+    """A partition: smaller than a cube."""
+
+    id: str
+    hosts: int
+    """Its hosts, as bits."""
+    obstacle: obstacles.Obstacle | None
+    """What is wrong with it, whoever uses it."""
+
+
+class Tree:
+    """Partitions of one cube by shape."""
+
+    __slots__ = ("_larger", "parts")
+
+    def __init__(
+        self,
+        cube: fleet.Cube,
+        policy: health_values.HealthPolicy,
+        now: datetime.datetime,
+        *,
+        allow_degraded: bool,
+    ) -> None:
+        bit_of = {host.name: 1 << index for index, host in enumerate(cube.hosts)}
+        by_name = {host.name: host for host in cube.hosts}
+        self.parts: dict[topology.Topology, list[Part]] = {shape: [] for shape in topology.SUB_SLICE_SHAPES}
+        for partition in cube.partitions:
+            if partition.shape in self.parts:
+                hosts = tuple(by_name[name] for name in partition.hosts)
+                verdict = health.judge_part(hosts, partition.shape, policy, now).verdict
+                obstacle = obstacles.of_health(verdict, hosts, allow_degraded=allow_degraded)
+                mask = sum(bit_of[name] for name in partition.hosts)
+                self.parts[partition.shape].append(Part(partition.id, mask, obstacle))
+        for found in self.parts.values():
+            found.sort()
+        self._larger = {
+            shape: tuple(other for other in topology.SUB_SLICE_SHAPES if other.chips > shape.chips)
+            for shape in topology.SUB_SLICE_SHAPES
+        }
+
+    def free(self, shape: topology.Topology, used: int) -> Iterator[Part]:
+        """Partitions of a shape that can be taken while the hosts in `used` are."""
+        for part in self.parts[shape]:
+            if part.obstacle is None and not part.hosts & used:
+                yield part
+
+    def has_free(self, shape: topology.Topology, used: int) -> bool:
+        return any(True for _ in self.free(shape, used))
+
+    def best(self, shape: topology.Topology, used: int) -> Part | None:
+        """The partition whose taking breaks up the least: the smallest free piece around it counts."""
+        found = list(self.free(shape, used))
+        return min(found, key=lambda part: (self._broken_up(shape, part, used), part.id), default=None)
+
+    def usable_hosts(self) -> int:
+        """Hosts, as bits, that can serve at least the smallest shape."""
+        mask = 0
+        for part in self.parts[topology.SUB_SLICE_SHAPES[0]]:
+            if part.obstacle is None:
+                mask |= part.hosts
+        return mask
+
+    def _broken_up(self, shape: topology.Topology, part: Part, used: int) -> int:
+        """How many larger free partitions it is a part of."""
+        return sum(
+            1
+            for larger in self._larger[shape]
+            for other in self.free(larger, used)
+            if other.hosts & part.hosts
+        )

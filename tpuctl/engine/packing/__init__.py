@@ -1,0 +1,9 @@
+"""Place many requests at once.
+
+wishes     what is asked for, and the units that are placed all or not at all
+problem    the same as numbers: slices of so many cubes, blocks with room for so many
+fast       best fit, made better by filling each block exactly where its numbers allow it
+exact      the optimum with HiGHS; the only module of the engine that knows a library
+fair       whose turn it is
+plan       class by class, from wishes to partitions
+"""

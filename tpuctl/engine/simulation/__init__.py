@@ -1,0 +1,1 @@
+"""Discrete-event runs of one block: how well it is used under different ways of placing and recovering."""

@@ -1,0 +1,70 @@
+"""Operations and holds as text, and back.
+
+A record that cannot be read is an error and stops whoever needed it: read as "nothing", it would free cubes
+that an unfinished operation claims.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from tpuctl.model import codec, errors, operations
+
+T = TypeVar("T")
+
+OPERATION = "operation"
+HOLD = "hold"
+
+
+class DamagedRecord(errors.TpuctlError):
+    """A record of tpuctl's in the cluster is not what tpuctl writes."""
+
+
+def write_operation(operation: operations.Operation) -> str:
+    return json.dumps(codec.encode(operation), sort_keys=True)
+
+
+def read_operation(text: str, name: str) -> operations.Operation:
+    """Raises DamagedRecord; a record of a newer form is one too."""
+    document = _parsed(text, name)
+    schema = document.get("schema")
+    if schema != operations.SCHEMA:
+        raise DamagedRecord(
+            f"record {name} has form {schema!r}, this tpuctl reads {operations.SCHEMA}",
+            hint="use the version of tpuctl that wrote it, or a newer one",
+        )
+    return _decoded(document, operations.Operation, name)
+
+
+def write_hold(hold: operations.Hold) -> str:
+    return json.dumps(codec.encode(hold), sort_keys=True)
+
+
+def read_hold(text: str, name: str) -> operations.Hold:
+    """Raises DamagedRecord."""
+    return _decoded(_parsed(text, name), operations.Hold, name)
+
+
+def _parsed(text: str, name: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise _damaged(name, "it is not JSON") from error
+    if not isinstance(document, dict):
+        raise _damaged(name, "it is no mapping")
+    return document
+
+
+def _decoded(document: dict[str, Any], kind: type[T], name: str) -> T:
+    try:
+        return codec.decode(document, kind, name)
+    except codec.DumpError as error:
+        raise _damaged(name, error.message) from error
+
+
+def _damaged(name: str, why: str) -> DamagedRecord:
+    return DamagedRecord(
+        f"record {name} is damaged: {why}; nothing was done",
+        hint=f"look at it: kubectl -n tpuctl-system get configmap {name} -o yaml",
+    )

@@ -1,0 +1,108 @@
+"""Hold cubes out of placement, with owner and reason, by a record of tpuctl's own.
+
+The record's name is the cube's, so a cube is held once, and creating it is a claim that one of two wins.
+Cordons that others have put on nodes are another thing: they are shown and never undone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tpuctl.model import errors, fleet, names, operations, records
+from tpuctl.ops import naming
+
+if TYPE_CHECKING:
+    import datetime
+    from collections.abc import Sequence
+
+    from tpuctl.ops import ports as ports_module
+
+SOURCES = (fleet.SourceName.NODES, fleet.SourceName.SLICES, fleet.SourceName.CAPACITY)
+_PREFIX = "hold-"
+
+
+class Held(NamedTuple):
+    """A hold, and whether this call made it."""
+
+    hold: operations.Hold
+    made: bool
+    slices: tuple[str, ...]
+    """Slices that use the cube now: a hold does not take it from them."""
+
+
+def hold(ports: ports_module.Ports, cube: str, *, reason: str, for_s: float | None = None) -> Held:
+    """Take a cube out of placement; the same hold again is unchanged.
+
+    `for_s` seconds later it ends by itself. Raises NotFound, UsageError without a reason, Conflict if
+    somebody else holds it.
+    """
+    if not reason.strip():
+        raise errors.UsageError("a hold needs a reason", hint="write it for whoever finds the cube held")
+    snapshot = ports.fleet.observe(SOURCES)
+    found = naming.find_cube(snapshot, cube)
+    now = snapshot.observed_at
+    wanted = operations.Hold(
+        cube_id=found.id,
+        owner=ports.identity.actor().partition("@")[0],
+        reason=reason.strip(),
+        since=now,
+        until=None if for_s is None else _later(now, for_s),
+    )
+    slices = snapshot.holders.get(found.id, ())
+    existing = ports.records.get(_record_name(found.id))
+    if existing is not None:
+        before = records.read_hold(existing.text, existing.name)
+        if not before.is_over(existing.observed_at):
+            return _same_or_conflict(before, wanted, slices)
+        ports.records.delete(existing)
+    ports.records.create(_record_name(found.id), records.HOLD, records.write_hold(wanted))
+    return Held(wanted, made=True, slices=slices)
+
+
+def release(ports: ports_module.Ports, cube: str, *, others: bool = False) -> operations.Hold | None:
+    """Give a cube back to placement; None if it was not held.
+
+    Raises NotFound, GuardStopped if somebody else holds it and `others` is not set.
+    """
+    record = ports.records.get(_record_name(_id_of(ports, cube)))
+    if record is None:
+        return None
+    found = records.read_hold(record.text, record.name)
+    me = ports.identity.actor().partition("@")[0]
+    if found.owner != me and not others and not found.is_over(record.observed_at):
+        raise errors.GuardStopped(
+            f"cube {found.cube_id} is held by {found.owner}: {found.reason}", hint="ask them, or add --others"
+        )
+    ports.records.delete(record)
+    return found
+
+
+def list_holds(ports: ports_module.Ports) -> Sequence[operations.Hold]:
+    """All holds, those that are over included, by cube."""
+    return sorted(records.read_hold(record.text, record.name) for record in ports.records.list(records.HOLD))
+
+
+def _same_or_conflict(before: operations.Hold, wanted: operations.Hold, slices: tuple[str, ...]) -> Held:
+    if (before.owner, before.reason) == (wanted.owner, wanted.reason):
+        return Held(before, made=False, slices=slices)
+    raise errors.Conflict(
+        f"cube {before.cube_id} is held by {before.owner} already: {before.reason}",
+        hint=f"release it first: tpuctl cube release {before.cube_id}",
+    )
+
+
+def _id_of(ports: ports_module.Ports, cube: str) -> str:
+    """The cube's id; one that exists no more can still be released by its id."""
+    if ports.records.get(_record_name(cube)) is not None:
+        return cube
+    return naming.find_cube(ports.fleet.observe(SOURCES), cube).id
+
+
+def _later(now: datetime.datetime, seconds: float) -> datetime.datetime:
+    import datetime  # noqa: PLC0415 - only for this sum
+
+    return now + datetime.timedelta(seconds=seconds)
+
+
+def _record_name(cube_id: str) -> str:
+    return names.shortened(f"{_PREFIX}{cube_id}", 63)

@@ -1,0 +1,102 @@
+"""Open operations, kept in the cluster: written before the first irreversible step, gone after the last.
+
+There is one record for a slice, named after it, so two operations on one slice cannot both be open.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Self
+
+from tpuctl.model import errors, names, operations, records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tpuctl.ops import ports as ports_module
+
+_PREFIX = "op-"
+
+
+def operation_id(kind: operations.Kind, slice_name: str) -> str:
+    return f"{kind}-{slice_name}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Entry:
+    """An operation with the record that holds it."""
+
+    operation: operations.Operation
+    record: ports_module.Record
+
+    def amended(self, ports: ports_module.Ports, **changes: Any) -> Self:
+        """Write changes down and return the entry as it is then; raises Conflict if somebody else did."""
+        operation = dataclasses.replace(self.operation, **changes)
+        if operation == self.operation:
+            return self
+        record = ports.records.replace(self.record, records.write_operation(operation))
+        return dataclasses.replace(self, operation=operation, record=record)
+
+    def close(self, ports: ports_module.Ports) -> None:
+        ports.records.delete(self.record)
+
+
+def begin(ports: ports_module.Ports, operation: operations.Operation) -> Entry:
+    """Write an operation down; raises Conflict if another one is open for the slice."""
+    name = _record_name(operation.slice_name)
+    try:
+        record = ports.records.create(name, records.OPERATION, records.write_operation(operation))
+    except errors.Conflict as conflict:
+        raise _somebody_elses(of_slice(ports, operation.slice_name), operation.slice_name) from conflict
+    return Entry(operation=operation, record=record)
+
+
+def of_slice(ports: ports_module.Ports, slice_name: str) -> Entry | None:
+    """The open operation on a slice; raises DamagedRecord."""
+    record = ports.records.get(_record_name(slice_name))
+    return None if record is None else _entry(record)
+
+
+def find(ports: ports_module.Ports, operation_id: str) -> Entry:
+    """The open operation of that id; raises NotFound."""
+    for entry in list_open(ports):
+        if entry.operation.id == operation_id:
+            return entry
+    raise errors.NotFound(f"there is no open operation {operation_id}", hint="see: tpuctl operation list")
+
+
+def list_open(ports: ports_module.Ports) -> Sequence[Entry]:
+    """All open operations, by id; raises DamagedRecord if any cannot be read."""
+    found = [_entry(record) for record in ports.records.list(records.OPERATION)]
+    return sorted(found, key=lambda entry: entry.operation.id)
+
+
+def refuse_if_open(ports: ports_module.Ports, slice_name: str) -> None:
+    """Raise Conflict if an operation on the slice is open."""
+    entry = of_slice(ports, slice_name)
+    if entry is not None:
+        raise open_error(entry)
+
+
+def _entry(record: ports_module.Record) -> Entry:
+    return Entry(operation=records.read_operation(record.text, record.name), record=record)
+
+
+def open_error(entry: Entry) -> errors.Conflict:
+    """The error for a command that meets an operation which is not its own."""
+    found = entry.operation
+    return errors.Conflict(
+        f"operation {found.id} of {found.actor} is open on slice {found.slice_name}",
+        hint=f"finish it: tpuctl operation resume {found.id}, or go back: tpuctl operation abort {found.id}",
+        details=(found.note,) if found.note else (),
+    )
+
+
+def _somebody_elses(entry: Entry | None, slice_name: str) -> errors.Conflict:
+    if entry is None:
+        return errors.Conflict(f"another operation on slice {slice_name} was open a moment ago; try again")
+    return open_error(entry)
+
+
+def _record_name(slice_name: str) -> str:
+    return names.shortened(f"{_PREFIX}{slice_name}", 63)

@@ -1,0 +1,69 @@
+"""Open operations of others, or of an earlier run: list, resume, abort."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuctl.model import errors, operations
+from tpuctl.ops import journal, locking, running, swapping, waiting
+
+if TYPE_CHECKING:
+    from tpuctl.ops import ports as ports_module
+
+
+def resume(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    operation_id: str,
+    *,
+    timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+) -> swapping.Outcome | operations.Operation:
+    """Go on with an open operation, whoever began it; the outcome of a swap, or the operation as it ended.
+
+    Raises NotFound, Conflict while somebody is at work on it, Stopped if it still cannot go on.
+    """
+    started_s = ports.clock.monotonic_s()
+    slice_name = journal.find(ports, operation_id).operation.slice_name
+    with locking.held(ports, reporter, locking.slice_lock(slice_name)) as lock:
+        fenced = locking.fenced(ports, lock)
+        entry = journal.find(fenced, operation_id)  # again, under the lock
+        if entry.operation.kind is operations.Kind.SWAP:
+            return swapping.finish(fenced, reporter, entry, started_s=started_s, timeout_s=timeout_s)
+        runner = running.Runner(fenced, reporter, entry, timeout_s=timeout_s)
+        runner.run()
+        return runner.operation
+
+
+def abort(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    operation_id: str,
+    *,
+    timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+) -> operations.Operation:
+    """Go back to what was before the operation, as far as that is still possible.
+
+    A swap whose Slice is deleted makes it again on the old cubes; a forming takes its Slice away. Raises
+    NotFound, Conflict for a taking apart that has begun: what is deleted cannot be undeleted.
+    """
+    slice_name = journal.find(ports, operation_id).operation.slice_name
+    with locking.held(ports, reporter, locking.slice_lock(slice_name)) as lock:
+        fenced = locking.fenced(ports, lock)
+        entry = journal.find(fenced, operation_id)
+        runner = running.Runner(fenced, reporter, _turned(fenced, entry), timeout_s=timeout_s)
+        runner.run()
+        return runner.operation
+
+
+def _turned(ports: ports_module.Ports, entry: journal.Entry) -> journal.Entry:
+    found = entry.operation
+    begun = found.intent is not operations.Intent.PLANNED
+    if found.kind is operations.Kind.DEFORM and begun:
+        raise errors.Conflict(
+            f"operation {found.id} has begun to delete the slice, which cannot be undone",
+            hint=f"finish it: tpuctl operation resume {found.id}",
+        )
+    if found.kind is operations.Kind.SWAP and begun:
+        tried = tuple(sorted({*found.tried, *(exchange.new for exchange in found.exchanges)}))
+        return entry.amended(ports, aborting=True, partitions=found.old_partitions, tried=tried, note="")
+    return entry.amended(ports, aborting=True, note="")

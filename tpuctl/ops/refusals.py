@@ -1,0 +1,92 @@
+"""Refusals of the engine as errors that people can act on."""
+
+from __future__ import annotations
+
+from tpuctl.engine import forming, placement
+from tpuctl.model import errors, fleet
+
+
+def error_for(
+    snapshot: fleet.Fleet, refusal: placement.Refusal, *, named_cubes: bool = False
+) -> errors.TpuctlError:
+    """The error for a refusal, with needed, usable and counted reasons for each block.
+
+    If the user named cubes (`named_cubes`) and somebody else has them, it is a conflict, not a lack of room.
+    """
+    takers = _takers(refusal) if named_cubes else ()
+    if takers:
+        return errors.Conflict(
+            f"the cubes named are taken: {', '.join(takers)}", hint="see: tpuctl cube list"
+        )
+    labels = {block.id: block.label for block in snapshot.blocks}
+    lines = [_candidate_line(labels[candidate.block], candidate, refusal) for candidate in refusal.candidates]
+    when = "never fits: no block is that large" if refusal.never else "does not fit now"
+    best = "" if refusal.never else f", the best block has {refusal.usable} usable"
+    return errors.DoesNotFit(
+        f"topology {refusal.topology} {when}: {refusal.needed} {refusal.unit} of one block needed{best}",
+        hint=_way_out(refusal),
+        details=tuple(lines) or ("there are no cubes at all; make some with: tpuctl nodepool setup",),
+    )
+
+
+def clash(found: forming.Clash) -> errors.Conflict:
+    """The error for a name that cannot be used."""
+    name = found.slice.name
+    hints = {
+        forming.ClashKind.OTHER_SPEC: f"choose another name, or first: tpuctl slice deform {name}",
+        forming.ClashKind.DELETING: "wait until it is gone, then run the command again",
+        forming.ClashKind.FAILED: f"take it apart first: tpuctl slice deform {name}",
+    }
+    return errors.Conflict(f"slice {name}: {found.kind.value}: {found.why}", hint=hints[found.kind])
+
+
+def foreign(name: str, owner: fleet.Owner) -> errors.GuardStopped:
+    """The error for a slice that is not ours to change."""
+    if owner == fleet.BY_HAND:
+        return errors.GuardStopped(
+            f"slice {name} was made by hand or by an unknown program, not by tpuctl",
+            hint="make sure that nobody needs it, then add --force-foreign",
+        )
+    return errors.GuardStopped(
+        f"slice {name} belongs to {owner}, which would make it again",
+        hint=f"act on that {owner.kind or 'object'} instead, or add --force-foreign",
+    )
+
+
+def _takers(refusal: placement.Refusal) -> tuple[str, ...]:
+    """Who has the cubes that were named, if that is all that is wrong with them."""
+    mine = {placement.Obstacle.IN_USE, placement.Obstacle.HELD}
+    wrong = {
+        obstacle
+        for candidate in refusal.candidates
+        for obstacle, _ in candidate.obstacles
+        if obstacle is not placement.Obstacle.NOT_ASKED
+    }
+    if not wrong or wrong - mine:
+        return ()
+    slices = {f"slice {name}" for candidate in refusal.candidates for name, _ in candidate.holders}
+    return tuple(sorted(slices | {who for candidate in refusal.candidates for who in candidate.claims}))
+
+
+def _candidate_line(label: str, candidate: placement.Candidate, refusal: placement.Refusal) -> str:
+    reasons = ", ".join(f"{count} {obstacle}" for obstacle, count in candidate.obstacles)
+    holders = ", ".join(f"{name} {count}" for name, count in candidate.holders)
+    who = "; ".join([f"slices: {holders}"] * bool(holders) + list(candidate.claims))
+    parts = [
+        f"block {label}: {candidate.usable} of {candidate.total} {refusal.unit} usable",
+        f"; rest: {reasons}" if reasons else "",
+        f" ({who})" if who else "",
+    ]
+    return "".join(parts)
+
+
+def _way_out(refusal: placement.Refusal) -> str | None:
+    if refusal.never:
+        return None
+    missing = refusal.needed - refusal.usable
+    for candidate in refusal.candidates:
+        counts = dict(candidate.obstacles)
+        if candidate.usable == refusal.usable and counts.get(placement.Obstacle.DEGRADED, 0) >= missing:
+            return "--allow-degraded would make it fit, with less bandwidth"
+    unit = refusal.unit.removesuffix("s") if missing == 1 else refusal.unit
+    return f"{missing} more {unit} must become free or healthy in one block"

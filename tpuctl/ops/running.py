@@ -1,0 +1,339 @@
+"""Carry out an operation: ask what follows, do it, ask again, until nothing follows.
+
+Every step is safe to repeat, and what is intended is written down before what cannot be taken back. So it
+does not matter where an earlier run ended, or on which machine.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuctl.engine import placement, swapping
+from tpuctl.model import errors, fleet, operations, states
+from tpuctl.ops import journal, locking, waiting
+from tpuctl.ops import ports as ports_module
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SOURCES = (fleet.SourceName.NODES, fleet.SourceName.SLICES, fleet.SourceName.CLAIMS)
+SETTLE_S = 15.0
+"""Pause before partitions of a slice that is just gone are used again; from a field note, not documented."""
+SAME_AGAIN = 2
+"""How often SliceCreationFailed is answered by the same cubes again, when no other slice explains it."""
+OTHER_CUBES = 3
+"""How many times a swap tries other spare cubes before it goes back to the old ones."""
+_Step = swapping.StepName
+_Intent = operations.Intent
+
+
+class Stopped(errors.PartlyDone):
+    """The operation cannot go on by itself; its record stays open."""
+
+
+class Runner:
+    """One run of one operation. `ports` are fenced by the locks that the caller holds."""
+
+    def __init__(
+        self,
+        ports: ports_module.Ports,
+        reporter: ports_module.Reporter,
+        entry: journal.Entry,
+        *,
+        timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+    ) -> None:
+        self._ports = ports
+        self._reporter = reporter
+        self._entry = entry
+        self._timeout_s = timeout_s
+        self._same_again = 0
+        self._must_settle = entry.operation.intent is not _Intent.PLANNED
+        self.ready: fleet.Slice | None = None
+        """The slice when it was last seen ready."""
+
+    @property
+    def entry(self) -> journal.Entry:
+        """The operation's record as last written."""
+        return self._entry
+
+    @property
+    def operation(self) -> operations.Operation:
+        return self._entry.operation
+
+    def run(self) -> None:
+        """Go on until the operation is closed.
+
+        Raises Stopped (exit 7) with the record left open if a person must decide, Conflict if somebody else
+        got in between and everything was taken back, TimedOut with the record left open.
+        """
+        while self.advance():
+            pass
+        self._reporter.going_on("")
+
+    def advance(self) -> bool:
+        """Do the next step; False if that was the last."""
+        world = self._observe()
+        step = swapping.next_step(self.operation, world)
+        self._reporter.going_on(self._how_to_go_on())
+        if step.name is _Step.STOP:
+            raise self._stopped(step.why)
+        if step.name is _Step.CLOSE:
+            self._entry.close(self._ports)
+            return False
+        self._perform(step, world)
+        return True
+
+    def _perform(self, step: swapping.Step, world: swapping.World) -> None:
+        item = world.slice
+        if step.name is _Step.CORDON:
+            self._cordon(world)
+        elif step.name is _Step.CREATE:
+            self._create()
+        elif step.name is _Step.RESTART_PODS:
+            self._restart_pods()
+        elif step.name is _Step.UNCORDON:
+            self._uncordon(world)
+        elif step.name is _Step.WAIT_GONE:
+            self._wait_gone(item)
+        elif item is None:
+            raise AssertionError(f"{step.name} without a slice")
+        elif step.name is _Step.DELETE:
+            self._delete(item)
+        elif step.name is _Step.WAIT_READY:
+            self._wait_ready(item)
+        else:
+            self._try_others(item, step.why)
+
+    # -- looking -----------------------------------------------------------------------------------------
+
+    def _observe(self) -> swapping.World:
+        """What the next step can depend on; the rest is not read."""
+        operation = self.operation
+        item = self._ports.slices.get(operation.slice_name)
+        is_ready = item is not None and item.state.is_ready and not item.deleting
+        begins = operation.intent is _Intent.PLANNED
+        marks = self._ports.workloads.marked(operation.cordons, operation.id) if is_ready or begins else {}
+        replaced = [pod for pod in operation.pods if pod.replaced]
+        if is_ready:
+            self.ready = item
+        return swapping.World(
+            slice=item,
+            labelled_hosts=self._ports.slices.labelled_hosts(operation.slice_name),
+            cordoned=tuple(host for host, is_marked in marks.items() if is_marked),
+            live_pods=self._ports.workloads.live_pods(replaced) if is_ready else frozenset(),
+            hosts=frozenset(marks),
+        )
+
+    # -- acting ------------------------------------------------------------------------------------------
+
+    def _cordon(self, world: swapping.World) -> None:
+        """Hosts that somebody else cordons meanwhile stay theirs: they are taken off our list."""
+        operation = self.operation
+        self._reporter.step(f"cordoning {len(operation.cordons)} hosts of the cubes that go")
+        mine = [
+            host
+            for host in operation.cordons
+            if host in world.hosts and self._ports.workloads.cordon(host, operation.id)
+        ]
+        self._amend(cordons=tuple(mine))
+
+    def _uncordon(self, world: swapping.World) -> None:
+        for host in world.cordoned:
+            self._ports.workloads.uncordon(host, self.operation.id)
+
+    def _delete(self, item: fleet.Slice) -> None:
+        if self.operation.intent is _Intent.PLANNED:
+            self._amend(intent=_Intent.DELETING)
+        self._ports.slices.delete(item.name, uid=item.uid)
+        self._reporter.step(f"slice {item.name}: deletion asked for")
+        self._must_settle = True
+
+    def _wait_gone(self, item: fleet.Slice | None) -> None:
+        name = self.operation.slice_name
+        uid = item.uid if item is not None else ""
+        waiting.until_gone(self._ports, self._reporter, name, uid=uid)
+        self._must_settle = True
+
+    def _create(self) -> None:
+        operation = self.operation
+        self._amend(intent=_Intent.CREATING)
+        if self._must_settle:
+            self._ports.clock.sleep(SETTLE_S)
+        spec = ports_module.SliceSpec(operation.slice_name, operation.topology, operation.partitions)
+        self._ports.slices.create(spec)
+        count = len(spec.partition_ids)
+        self._reporter.step(
+            f"slice {spec.name} created with {count} {'partition' if count == 1 else 'partitions'}"
+        )
+
+    def _wait_ready(self, item: fleet.Slice) -> None:
+        """A failure while waiting is not raised: the next look at the world names what follows."""
+        try:
+            self.ready = waiting.until_ready(
+                self._ports,
+                self._reporter,
+                item.name,
+                uid=item.uid,
+                shape=self.operation.topology,
+                timeout_s=self._timeout_s,
+                how_to_go_on=self._how_to_go_on(),
+            )
+        except waiting.SliceFailed as failure:
+            self._reporter.warn(failure.message)
+        except locking.LostLock:
+            raise
+        except errors.Conflict as conflict:
+            # Somebody deleted it on purpose: making it again would be a fight, not a repair.
+            if self.operation.kind is operations.Kind.FORM:
+                self._entry.close(self._ports)
+                raise
+            raise self._stopped(conflict.message) from conflict
+
+    def _restart_pods(self) -> None:
+        self._amend(intent=_Intent.RESTARTING)
+        replaced = [pod for pod in self.operation.pods if pod.replaced]
+        live = self._ports.workloads.live_pods(replaced)
+        self._reporter.step(f"restarting {len(live)} pods of the cubes that went")
+        for pod in replaced:
+            if pod.uid in live:
+                self._ports.workloads.delete_pod(pod.namespace, pod.name, uid=pod.uid)
+
+    # -- when formation fails ----------------------------------------------------------------------------
+
+    def _try_others(self, item: fleet.Slice, why: str) -> None:
+        snapshot = self._ports.fleet.observe(SOURCES)
+        holders = other_holders(snapshot, item)
+        passing = item.state is states.SliceState.CREATION_FAILED and not holders
+        if passing and self._same_again < SAME_AGAIN:
+            self._same_again += 1
+            self._reporter.warn(f"{why}; the same again ({self._same_again} of {SAME_AGAIN})")
+            self._take_back(item)
+            return
+        if self.operation.kind is operations.Kind.FORM:
+            self._give_up(item, why, holders)
+        self._use_other_cubes(snapshot, item, why)
+
+    def _take_back(self, item: fleet.Slice) -> None:
+        """Delete our attempt: a failed Slice would go on claiming its partitions."""
+        self._ports.slices.delete(item.name, uid=item.uid)
+        waiting.until_gone(self._ports, self._reporter, item.name, uid=item.uid)
+        self._must_settle = True
+
+    def _give_up(self, item: fleet.Slice, why: str, holders: Sequence[str]) -> None:
+        self._take_back(item)
+        self._entry.close(self._ports)
+        if holders:
+            named = ("slice " if len(holders) == 1 else "slices ") + ", ".join(holders)
+            raise errors.Conflict(
+                f"slice {item.name} was not formed: {named} took some of its partitions first",
+                hint="nothing was left behind; run the command again to use other cubes",
+            )
+        raise errors.TpuctlError(
+            f"slice {item.name} was not formed: {why}; it was taken back, nothing was left behind",
+            hint="look at the cubes with: tpuctl cube list; name other ones with --cubes",
+        )
+
+    def _use_other_cubes(self, snapshot: fleet.Fleet, item: fleet.Slice, why: str) -> None:
+        """Other spares up to a limit, then the old cubes if they can form, else stop and say so."""
+        operation = self.operation
+        used = {exchange.new for exchange in operation.exchanges}
+        tried = tuple(sorted({*operation.tried, *used}))
+        going_back = set(operation.partitions) == set(operation.old_partitions)
+        rounds = len(tried) // max(len(operation.exchanges), 1)
+        if not going_back and rounds < OTHER_CUBES:
+            exchanges = self._other_exchanges(snapshot, tried)
+            if exchanges is not None:
+                self._reporter.warn(f"{why}; trying other cubes")
+                self._amend(
+                    exchanges=exchanges,
+                    partitions=_exchanged(operation.old_partitions, exchanges),
+                    tried=tried,
+                )
+                return
+        if not going_back and self._can_form(snapshot, operation.old_partitions):
+            self._reporter.warn(f"{why}; no other cube will do, going back to the old ones")
+            self._amend(partitions=operation.old_partitions, tried=tried, aborting=True)
+            return
+        raise self._stopped(f"slice {item.name} does not form ({why}), and no other cubes are left to try")
+
+    def _other_exchanges(
+        self, snapshot: fleet.Fleet, tried: Sequence[str]
+    ) -> tuple[operations.Exchange, ...] | None:
+        operation = self.operation
+        olds = tuple(exchange.old for exchange in operation.exchanges)
+        block = _block_of(snapshot, operation.old_partitions)
+        request = placement.Request(
+            topology=swapping.row_of(len(olds)),
+            block=block,
+            allow_degraded=operation.allow_degraded,
+            slice_name=operation.slice_name,
+            without=(*operation.old_partitions, *tried),
+        )
+        found = placement.place(snapshot, request)
+        if isinstance(found, placement.Refusal):
+            return None
+        return tuple(map(operations.Exchange, olds, found.partition_ids))
+
+    def _can_form(self, snapshot: fleet.Fleet, partitions: tuple[str, ...]) -> bool:
+        without_attempt = snapshot.without_slice(self.operation.slice_name)
+        request = placement.Request(
+            topology=self.operation.topology,
+            cubes=partitions,
+            allow_degraded=True,
+            slice_name=self.operation.slice_name,
+        )
+        return isinstance(placement.place(without_attempt, request), placement.Placement)
+
+    # -- the record --------------------------------------------------------------------------------------
+
+    def _amend(self, **changes: object) -> None:
+        self._entry = self._entry.amended(self._ports, **changes)
+
+    def _stopped(self, why: str) -> Stopped:
+        self._amend(note=why)
+        operation = self.operation
+        return Stopped(
+            f"operation {operation.id} stopped: {why}",
+            hint=f"when that is mended: tpuctl operation resume {operation.id}; "
+            f"to go back: tpuctl operation abort {operation.id}",
+            details=(f"it is at '{operation.intent}'; its record keeps {len(operation.claims)} partitions",),
+        )
+
+    def _how_to_go_on(self) -> str:
+        operation = self.operation
+        if operation.kind is operations.Kind.SWAP:
+            return (
+                f"operation {operation.id} is open and its cubes are kept; "
+                f"finish it with: tpuctl operation resume {operation.id}"
+            )
+        verb = "forming" if operation.kind is operations.Kind.FORM else "being taken apart"
+        follow = "wait" if operation.kind is operations.Kind.FORM else "show"
+        return (
+            f"slice {operation.slice_name} goes on {verb}; "
+            f"follow it with: tpuctl slice {follow} {operation.slice_name}"
+        )
+
+
+def other_holders(snapshot: fleet.Fleet, item: fleet.Slice) -> Sequence[str]:
+    """Other slices that name partitions in the cubes of `item`."""
+    cubes = {snapshot.cube_of_partition.get(part, part) for part in item.partition_ids}
+    mine = {host.name for host in snapshot.hosts_of(item)}
+    return sorted(
+        {
+            name
+            for cube in cubes
+            for name in snapshot.holders.get(cube, ())
+            if name != item.name
+            and mine & {host.name for host in snapshot.hosts_of(snapshot.slices_by_name[name])}
+        }
+    )
+
+
+def _exchanged(partitions: Sequence[str], exchanges: Sequence[operations.Exchange]) -> tuple[str, ...]:
+    gone = {exchange.old for exchange in exchanges}
+    return tuple(sorted({*partitions} - gone | {exchange.new for exchange in exchanges}))
+
+
+def _block_of(snapshot: fleet.Fleet, partitions: Sequence[str]) -> str | None:
+    known = (snapshot.cubes_by_id.get(partition) for partition in partitions)
+    return next((cube.block for cube in known if cube is not None), None)
