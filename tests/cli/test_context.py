@@ -84,6 +84,7 @@ def test_show(prod):
         "tokenFile": None,
         "clockScale": 1.0,
         "protected": False,
+        "policyFile": None,
         "observedAt": None,
         "partial": False,
     }

@@ -131,9 +131,10 @@ def test_what_a_killed_run_left_of_a_slice_that_is_gone_is_finished(
 
     prepared = deforming.prepare(formed.ports, "train", force_foreign=False)
     assert prepared is not None
-    with monkeypatch.context() as patched, pytest.raises(Killed):
+    with monkeypatch.context() as patched:
         patched.setattr(running.Runner, "_wait_gone", die)
-        deforming.deform(formed.ports, reporter, prepared)
+        with pytest.raises(Killed):
+            deforming.deform(formed.ports, reporter, prepared)
     formed.simulator.advance(120)
     assert deforming.prepare(formed.ports, "train", force_foreign=False) is None
     assert deforming.finish_earlier(formed.ports, reporter, "train")
