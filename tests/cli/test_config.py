@@ -23,19 +23,18 @@ def test_built_in(tpuctl):
         "currentContext": (None, "built-in"),
         "defaults.output": ("table", "built-in"),
         "defaults.color": ("auto", "built-in"),
-        "defaults.timeoutSeconds": (900.0, "built-in"),
         "defaults.noInput": (False, "built-in"),
     }
 
 
 def test_who_wins(tpuctl):
     user = tpuctl.write(
-        "~/.config/tpuctl/config.yaml", "# mine\ndefaults:\n  color: never\n  timeoutSeconds: 60\n"
+        "~/.config/tpuctl/config.yaml", "# mine\ndefaults:\n  color: never\n  noInput: true\n"
     )
     assert view(tpuctl)["defaults.color"] == ("never", f"{user}:3")
     project = tpuctl.write("tpuctl.yaml", "defaults: {color: always}\n")
     assert view(tpuctl)["defaults.color"] == ("always", f"{project}:1")
-    assert view(tpuctl)["defaults.timeoutSeconds"] == (60.0, f"{user}:4")
+    assert view(tpuctl)["defaults.noInput"] == (True, f"{user}:4")
     env = {"TPUCTL_COLOR": "auto"}
     assert view(tpuctl, env=env)["defaults.color"] == ("auto", "TPUCTL_COLOR")
     assert view(tpuctl, "--color", "never", env=env)["defaults.color"] == ("never", "--color")
@@ -43,10 +42,10 @@ def test_who_wins(tpuctl):
 
 def test_a_named_file_replaces_all_others(prod):
     prod.write("tpuctl.yaml", "defaults: {color: always}\n")
-    only = prod.write("only.yaml", "defaults: {timeoutSeconds: 5}\n")
+    only = prod.write("only.yaml", "defaults: {noInput: true}\n")
     assert prod("context", "use", "prod").status == 0
     for found in (view(prod, "--config", "only.yaml"), view(prod, env={"TPUCTL_CONFIG": str(only)})):
-        assert found["defaults.timeoutSeconds"] == (5.0, f"{only}:1")
+        assert found["defaults.noInput"] == (True, f"{only}:1")
         assert found["defaults.color"] == ("auto", "built-in")
         assert found["currentContext"] == (None, "built-in")
     result = prod("config", "view", "--config", "gone.yaml")
@@ -113,7 +112,7 @@ def test_passwords_in_addresses_are_not_shown(tpuctl):
         ("contexts:\n  prod: p1\n", 2, "expected keys", None),
         ("defaults: {output: xml}\n", 1,
          "defaults.output: expected one of table, wide, json, yaml, name", None),
-        ("defaults: {timeoutSeconds: .inf}\n", 1, "defaults.timeoutSeconds: expected a number above 0", None),
+        ("contexts: {a: {clockScale: .inf}}\n", 1, "contexts.a.clockScale: expected a number above 0", None),
         ("just text\n", 1, "expected keys", None),
         ("a: [1\n", 2, "this is not YAML: expected ',' or ']', but got '<stream end>'", None),
         ("a: b\n\tc: d\n", 2, "this is not YAML: found character '\\t' that cannot start any token", None),
@@ -163,8 +162,8 @@ def test_booleans_in_variables(tpuctl, text, wanted):
         ("TPUCTL_PROTECTED", " ", "expected one of 1, true, yes, on, 0, false, no, off"),
         ("TPUCTL_RESERVATIONS", "a b", "expected texts with commas between, for example a,b"),
         ("TPUCTL_RESERVATIONS", "a,,b", "expected texts with commas between, for example a,b"),
-        ("TPUCTL_TIMEOUT_SECONDS", "10m", "expected a number above 0"),
-        ("TPUCTL_TIMEOUT_SECONDS", "nan", "expected a number above 0"),
+        ("TPUCTL_CLOCK_SCALE", "10m", "expected a number above 0"),
+        ("TPUCTL_CLOCK_SCALE", "nan", "expected a number above 0"),
         ("TPUCTL_OUTPUT", "JSON", "expected one of table, wide, json, yaml, name"),
         ("TPUCTL_COLOR", "sometimes", "expected one of auto, always, never"),
         ("TPUCTL_CONTEXT", "a/b", "expected a name of letters, digits, '.', '_', '@' and '-'"),

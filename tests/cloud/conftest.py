@@ -63,6 +63,7 @@ class World:
             "cluster": found["cluster"],
             "reservations": tuple(found["reservations"]),
             "kubeconfig": str(self.sim.kubeconfig(self.directory / "kubeconfig")),
+            "kubeconfig_context": "sim",
             "token_file": str(self.sim.token_file(self.directory / "token")),
             "endpoint_kubernetes": url,
             "endpoint_container": url,

@@ -32,6 +32,28 @@ def test_blocks_and_sub_blocks(make_world):
     )
 
 
+def test_health_topologies_and_maintenance_of_the_simulator(ready):
+    first = ready.ports.capacity.blocks()[0].sub_blocks[0]
+    assert (first.healthy_infra, first.degraded_infra, first.status) == (1, 0, "READY")
+    assert {(entry.shape, entry.state): entry.partitions for entry in first.topologies} == {
+        (shape, "RUNNING"): 16 // hosts
+        for shape, hosts in (("2x2x1", 1), ("2x2x2", 2), ("2x2x4", 4), ("2x4x4", 8), ("4x4x4", 16))
+    }
+    assert first.maintenance is None
+    ready.sim.inject("cube-degraded", first.name)
+    ready.sim.inject("maintenance", first.name, after_s=3600)
+    block = ready.ports.capacity.blocks()[0]
+    again = block.sub_blocks[0]
+    assert (again.healthy_infra, again.degraded_infra, again.degraded_hosts) == (0, 1, 0)
+    assert again.maintenance is not None
+    assert (again.maintenance.status, again.maintenance.is_ongoing) == ("PENDING", False)
+    assert again.maintenance_start == again.maintenance.start == block.maintenance.start
+    ready.sim.advance(3700)
+    ongoing = ready.ports.capacity.blocks()[0].sub_blocks[0].maintenance
+    assert ongoing.is_ongoing
+    assert ongoing.hosts_ongoing == 16
+
+
 def test_a_reservation_that_is_not_there(fresh):
     with pytest.raises(errors.NotFound, match="nowhere"):
         fresh.connect(reservations=("nowhere",)).capacity.blocks()
@@ -154,8 +176,23 @@ SUB_BLOCK = {
         "upcomingGroupMaintenance": {
             "windowStartTime": "2026-03-01T00:00:00.000-08:00",
             "windowEndTime": "2026-03-02T00:00:00.000-08:00",
+            "maintenanceStatus": "PENDING",
+            "type": "SCHEDULED",
+            "canReschedule": True,
         }
     },
+    "acceleratorTopologiesInfo": {
+        "acceleratorTopologyInfos": [
+            {
+                "acceleratorTopology": "2x2x1",
+                "infoPerTopologyStates": [
+                    {"state": "RUNNING", "count": 15},
+                    {"state": "A_NEW_WORD", "count": 1},
+                ],
+            }
+        ]
+    },
+    "status": "READY",
 }
 
 
@@ -165,7 +202,8 @@ def test_shared_reservations_pages_health_and_maintenance(tmp_path):
             if "pageToken" not in request.query:
                 return listing("compute#reservationSubBlockList", [{"name": "s2"}], nextPageToken="t")
             return listing("compute#reservationSubBlockList", [SUB_BLOCK])
-        block = {"name": "b1", "physicalTopology": {"block": "phys-b"}}
+        ongoing = {"instanceMaintenanceOngoingCount": 2, "maintenanceOngoingCount": 1}
+        block = {"name": "b1", "physicalTopology": {"block": "phys-b"}, "reservationMaintenance": ongoing}
         return listing("compute#reservationBlockList", [block])
 
     with scripted.Server(script) as server:
@@ -176,6 +214,7 @@ def test_shared_reservations_pages_health_and_maintenance(tmp_path):
         )
     west = datetime.timezone(datetime.timedelta(hours=-8))
     assert (block.reservation, block.name, block.physical_id) == (shared, "b1", "phys-b")
+    assert block.maintenance == fleet.Maintenance(None, None, hosts_ongoing=2)
     assert block.sub_blocks == (
         fleet.SubBlock(
             name="s1",
@@ -187,6 +226,18 @@ def test_shared_reservations_pages_health_and_maintenance(tmp_path):
             hosts_in_use=3,
             maintenance_start=datetime.datetime(2026, 3, 1, tzinfo=west),
             maintenance_end=datetime.datetime(2026, 3, 2, tzinfo=west),
+            topologies=(
+                fleet.TopologyCount("2x2x1", "RUNNING", 15),
+                fleet.TopologyCount("2x2x1", "A_NEW_WORD", 1),
+            ),
+            maintenance=fleet.Maintenance(
+                start=datetime.datetime(2026, 3, 1, tzinfo=west),
+                end=datetime.datetime(2026, 3, 2, tzinfo=west),
+                status="PENDING",
+                kind="SCHEDULED",
+                can_reschedule=True,
+            ),
+            status="READY",
         ),
         fleet.SubBlock("s2", "", "", None, None, 0, 0),
     )

@@ -30,6 +30,54 @@ def test_a_host_with_all_its_labels():
     assert host.taints == ()
 
 
+def test_what_health_needs_of_a_node():
+    document = manifests.node("n", labels={"cloud.google.com/active-node-maintenance": "ONGOING"})
+    document["metadata"]["creationTimestamp"] = "2026-01-05T07:00:00Z"
+    document["spec"]["providerID"] = "gce://p/z/n"
+    document["status"]["allocatable"] = {"google.com/tpu": "3"}
+    document["status"]["conditions"] += [
+        {"type": "KernelDeadlock", "status": "True", "reason": "Hung", "message": "m" * 1000},
+        {"type": "PIDPressure", "status": "False"},
+        {"type": "Mine"},
+    ]
+    host = documents.node(document).host
+    assert host.maintenance_ongoing
+    assert host.created_at == datetime.datetime(2026, 1, 5, 7, tzinfo=datetime.UTC)
+    assert (host.provider_id, host.chips) == ("gce://p/z/n", 3)
+    assert host.conditions == (
+        fleet.NodeCondition("KernelDeadlock", "True", "Hung", "m" * 400, None),
+        fleet.NodeCondition("Mine", "", "", "", None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "chips"),
+    [
+        ({"capacity": {"google.com/tpu": "4"}}, 4),
+        ({"capacity": {"google.com/tpu": "4"}, "allocatable": {"google.com/tpu": "2"}}, 2),
+        ({"capacity": {"google.com/tpu": "4"}, "allocatable": {"cpu": "1"}}, 0),
+        ({"capacity": {"google.com/tpu": 4}}, 4),
+        ({"capacity": {"google.com/tpu": "many"}}, None),
+        ({"capacity": {"google.com/tpu": None}}, None),
+        ({"capacity": {}}, None),
+        ({}, None),
+    ],
+)
+def test_chips_that_pods_can_use(status, chips):
+    document = manifests.node("n")
+    document["status"] = status
+    assert documents.node(document).host.chips == chips
+
+
+@pytest.mark.parametrize("text", [None, "", "yesterday", 7, {}])
+def test_times_that_cannot_be_read_are_not_known(text):
+    document = manifests.node("n")
+    document["metadata"]["creationTimestamp"] = text
+    document["status"]["conditions"][1]["lastTransitionTime"] = text
+    host = documents.node(document).host
+    assert (host.created_at, host.ready_since) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("word", "ready"), [("True", True), ("False", False), ("Unknown", None), ("Odd", None)]
 )

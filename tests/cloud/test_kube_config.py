@@ -69,7 +69,11 @@ def answer_of(status):
 
 
 def read(path, directory, **changes):
-    changes = {"endpoint_kubernetes": None, "kubeconfig": str(path) if path else None} | changes
+    changes = {
+        "endpoint_kubernetes": None,
+        "kubeconfig": str(path) if path else None,
+        "kubeconfig_context": "main",
+    } | changes
     kube = kube_module.Kube(
         scripted.context("http://127.0.0.1:1", directory, **changes), scripted.FakeClock()
     )
@@ -198,6 +202,18 @@ def test_no_kubeconfig_at_all(tmp_path, monkeypatch):
     )
     with pytest.raises(errors.UsageError, match="kubeconfig"):
         read(None, tmp_path)
+
+
+def test_the_entry_of_the_contexts_own_cluster_is_used_and_never_just_the_current_one(server, tmp_path):
+    """A tool that acts on whatever kubectl points at deletes the slices of another cluster."""
+    path = kubeconfig(tmp_path, server.url, {"token": "t"})
+    with pytest.raises(errors.UsageError, match="gke_p1_us-central1_c1"):
+        read(path, tmp_path, kubeconfig_context=None)
+    document = json.loads(path.read_text())
+    document["contexts"][0]["name"] = scripted.context(server.url, tmp_path).kubeconfig_name
+    path.write_text(json.dumps(document))
+    read(path, tmp_path, kubeconfig_context=None)
+    assert [request.path for request in server.requests] == ["/api/v1/nodes"]
 
 
 def test_an_unknown_kubeconfig_context(server, tmp_path):

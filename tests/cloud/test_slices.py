@@ -40,7 +40,7 @@ def test_a_slice_from_creation_to_its_end(ready, spec):
     assert (found.state, found.uid) == (states.SliceState.ACTIVE, created.uid)
     assert slices.labelled_hosts("train-a") == 32
     assert slices.labelled_hosts("train") == 0
-    assert slices.events("train-a")[-1].startswith("ACTIVE")
+    assert slices.events("train-a", uid=created.uid)[-1].startswith("ACTIVE")
     slices.delete("train-a", uid=created.uid)
     assert slices.get("train-a").deleting
     with pytest.raises(errors.Conflict, match="still being deleted"):

@@ -136,7 +136,7 @@ def test_a_half_open_stream_is_noticed_by_its_silence(ready):
 def test_whatever_happens_to_a_stream_is_told_and_mended(ready, effect):
     name = first_node(ready)
     with api_faults.injected(
-        ready.sim, effect, api="kubernetes", verb="watch", resource="nodes", times=2
+        ready.sim, effect, api="kubernetes", verb="watch", resource="nodes", times=1
     ) as fault:
         sightings = follow(ready.ports)
         until(sightings, is_whole)

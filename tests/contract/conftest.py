@@ -1,6 +1,6 @@
 import pytest
 
-from tests.contract import api_servers
+from tests.contract import api_servers, google_exchanges
 
 
 @pytest.fixture
@@ -11,3 +11,11 @@ def cluster():
     ).start()
     yield place
     place.stop()
+
+
+@pytest.fixture
+def google():
+    """The simulated Google APIs, started and stopped for one test."""
+    services = google_exchanges.Services().start()
+    yield services
+    services.stop()

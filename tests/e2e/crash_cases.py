@@ -11,7 +11,7 @@ from tpuctl.sim import api_faults
 from tpuctl.sim.api_faults import calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from starlette import requests, responses
 
@@ -19,6 +19,14 @@ SHORT_READ_S = 0.3
 """Real seconds that clients wait for an answer in these tests."""
 HELD_S = 2 * SHORT_READ_S
 ALWAYS = 1_000_000
+ONE_TURN = 8
+"""At most so many calls belong to one turn of a loop: the write, with its reads and lock checks."""
+EVERY_SO_MANY = 5
+"""Stride over the reads where not all of them are taken."""
+TWIST = 5
+"""Keeps calls that follow each other from meeting the same fault."""
+SMALL_PAGE = 20
+"""Objects on a page of a list, so that lists of nodes and pods have pages in these tests."""
 
 FAULTS: dict[str, api_faults.Effect] = {
     "401": api_faults.Error(401),
@@ -83,30 +91,60 @@ def watched(stage: crash_stage.Stage) -> Iterator[list[Point]]:
 
 
 def points_of(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario) -> list[Point]:
-    """All calls of the command when nothing goes wrong."""
+    """The calls of the command when nothing goes wrong, on a cluster that tpuctl has never worked on.
+
+    Of calls of one kind in a row only the first, the middle and the last: sixteen hosts, sixteen pods.
+    """
     scenario.arrange(stage)
+    stage.forget_namespace()
     with watched(stage) as seen:
         crash_scenarios.finished(stage, *scenario.command())
     scenario.tidy(stage)
-    return seen
+    return _ends_and_middle(seen)
 
 
-def ends_and_middle(points: Sequence[Point]) -> list[Point]:
-    """Of calls of one kind in a row the first, the middle and the last: sixteen hosts, sixteen pods."""
+def _ends_and_middle(points: Sequence[Point]) -> list[Point]:
     runs: list[list[Point]] = []
     latest: dict[tuple[str, str], list[Point]] = {}
-    gap = 8
-    """Calls that belong to one turn of a loop: reads and lock checks around the write."""
     for point in points:
-        kind = point[:2]
+        kind = (point.verb, point.resource)
         run = latest.get(kind)
-        if run is not None and point.position - run[-1].position <= gap:
+        if run is not None and point.position - run[-1].position <= ONE_TURN:
             run.append(point)
         else:
             latest[kind] = [point]
             runs.append(latest[kind])
     chosen = {run[index] for run in runs for index in (0, len(run) // 2, -1)}
     return sorted(chosen, key=lambda point: point.position)
+
+
+def of_every_kind(
+    points: Mapping[str, Sequence[Point]], faults: Sequence[str]
+) -> dict[str, list[tuple[str, Point]]]:
+    """Each fault at each kind of write; each write, and every so-many-th read, with some fault.
+
+    A kind of write that several commands make is met in the first of them, where it takes the calls in turn.
+    Deterministic: scenario -> (fault, point).
+    """
+    chosen: dict[str, list[tuple[str, Point]]] = {name: [] for name in points}
+    seen: set[tuple[str, str]] = set()
+    for name, found in points.items():
+        writes: dict[tuple[str, str], list[Point]] = {}
+        for point in found:
+            if point.is_write:
+                writes.setdefault((point.verb, point.resource), []).append(point)
+        for turn, (kind, same) in enumerate(writes.items()):
+            if kind not in seen:
+                chosen[name] += [(fault, same[number % len(same)]) for number, fault in enumerate(faults)]
+            else:
+                chosen[name] += [
+                    (faults[(turn * TWIST + number) % len(faults)], point)
+                    for number, point in enumerate(same)
+                ]
+        seen |= set(writes)
+        reads = [point for point in found if not point.is_write][::EVERY_SO_MANY]
+        chosen[name] += [(faults[turn % len(faults)], point) for turn, point in enumerate(reads)]
+    return chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,11 +183,15 @@ class Verdict(NamedTuple):
     status: int
     """Exit status of the command that met the fault."""
     wrong: tuple[str, ...]
+    told: str
+    """What the command said when it met the fault."""
 
 
 def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, case: Case) -> Verdict:
     """Set up, meet the fault, go on without it, and look at everything."""
     scenario.arrange(stage)
+    if case.point.resource == "namespaces":
+        stage.forget_namespace()
     with case.injected(stage) as fault:
         done = stage.tpuctl(*scenario.command())
     wrong = [*stage.broken_promises()]
@@ -165,4 +207,4 @@ def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, case: Case
     wrong += [*stage.broken_promises(), *stage.leftovers()]
     if not wrong:
         scenario.tidy(stage)
-    return Verdict(fault.hits > 0, done.status, tuple(wrong))
+    return Verdict(fault.hits > 0, done.status, tuple(wrong), done.err)

@@ -34,6 +34,10 @@ class Scenario(Protocol):
         """What the goal lacks; `back`: the goal is what was before the command."""
         ...
 
+    def was_done(self, again: Done) -> bool:
+        """Whether this refusal of a second run means that the first one did everything."""
+        ...
+
     def tidy(self, stage: Stage) -> None:
         """Make the stage fit for the next case."""
         ...
@@ -55,6 +59,9 @@ class Form:
         if back:
             return [] if stage.slice() is None else [f"slice {SLICE} is still there"]
         return _whole_slice(stage)
+
+    def was_done(self, again: Done) -> bool:
+        return False
 
     def tidy(self, stage: Stage) -> None:
         if stage.slice() is not None:
@@ -79,6 +86,9 @@ class Deform:
         gone = stage.slice() is None
         return [] if gone and not labelled else [f"gone: {gone}, labelled hosts: {labelled}"]
 
+    def was_done(self, again: Done) -> bool:
+        return False
+
     def tidy(self, stage: Stage) -> None:
         if stage.slice() is not None:
             finished(stage, "slice", "deform", SLICE, "--yes")
@@ -97,7 +107,6 @@ class Swap:
         self._before: tuple[str, ...] = ()
         self._stay: dict[str, str] = {}
         self._turns = 0
-        self._serial = ""
 
     @property
     def bad(self) -> str:
@@ -136,6 +145,10 @@ class Swap:
         lost = [uid for uid, started in self._stay.items() if now.get(uid) != started]
         return [*found, *(f"pod {uid} did not stay" for uid in lost)]
 
+    def was_done(self, again: Done) -> bool:
+        # Named again, the cube is a stranger: that it was exchanged is not remembered.
+        return not self._dead_host and "it has no such cube" in again.err
+
     def tidy(self, stage: Stage) -> None:
         stage.cordon(None)
         if self._fault is not None:
@@ -159,21 +172,32 @@ def go_on(stage: Stage, scenario: Scenario, way: str) -> tuple[list[str], bool]:
         return _again(stage, scenario)
     if way == RESUME:
         return _must_end(stage, "operation", "resume", left.id), False
-    begun = left.intent is not operations.Intent.PLANNED
+    before = stage.slice()
     done = stage.tpuctl("operation", "abort", left.id, "--yes")
-    if left.kind is operations.Kind.DEFORM and begun:
-        # What is deleted cannot be undeleted; the refusal says how to finish it.
-        refused = [] if done.status == CONFLICT else [_told(done)]
+    if _is_past_return(left):
+        # The refusal says how to finish it.
+        refused = [] if done.status == CONFLICT and "resume" in done.err else [_told(done)]
         return [*refused, *_must_end(stage, "operation", "resume", left.id)], False
-    return [] if done.status == 0 else [_told(done)], True
+    wrong = [] if done.status == 0 else [_told(done)]
+    after = stage.slice()
+    is_intact = before is not None and before.uid == left.old_uid and not before.deleting
+    if is_intact and (after is None or after.uid != left.old_uid):
+        wrong.append("the old slice was still there, and going back made another one")
+    return wrong, True
+
+
+def _is_past_return(left: operations.Operation) -> bool:
+    """What is deleted cannot be undeleted; pods that run on new cubes are not moved back."""
+    begun = left.intent is not operations.Intent.PLANNED
+    return left.intent is operations.Intent.RESTARTING or (left.kind is operations.Kind.DEFORM and begun)
 
 
 def _again(stage: Stage, scenario: Scenario) -> tuple[list[str], bool]:
     left = stage.open_operation()
-    if left is None or left.kind is not operations.Kind.SWAP:
-        return _must_end(stage, *scenario.command()), False
-    # A swap that is open is not begun anew: the error says how it is finished.
     done = stage.tpuctl(*scenario.command())
+    if left is None or left.kind is not operations.Kind.SWAP:
+        return [] if done.status == 0 or scenario.was_done(done) else [_told(done)], False
+    # A swap that is open is not begun anew: the error says how it is finished.
     hint = f"tpuctl operation resume {left.id}"
     wrong = [] if done.status == CONFLICT and hint in done.err else [_told(done)]
     return [*wrong, *_must_end(stage, "operation", "resume", left.id)], False

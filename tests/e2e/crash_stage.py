@@ -7,6 +7,9 @@ import contextlib
 import dataclasses
 import io
 import os
+import pathlib
+import subprocess
+import sys
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +22,6 @@ from tpuctl.ops import journal, locking
 from tpuctl.sim import simulator
 
 if TYPE_CHECKING:
-    import pathlib
     from collections.abc import Callable, Iterator
 
     from tpuctl.ops import context as contexts
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 
+ROOT = pathlib.Path(__file__).parents[2]
+CONFIG = "config.yaml"
+CHILD_TIMEOUT_S = 120
 SLICE = "train"
 SHAPE = "4x4x8"
 HOSTS = 32
@@ -35,7 +40,6 @@ MARK = "tpuctl.dev/cordoned-by"
 SLICES = "/apis/accelerator.gke.io/v1beta1/slices"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 LEASE_IS_OVER_S = locking.DURATION_S + 1
-FAILED_STATES = ("FAILED", "SliceCreationFailed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,11 +67,34 @@ class Stage:
     cordoned: str | None = None
     """The node that somebody else has cordoned."""
     job: str = ""
+    must_exist: bool = False
+    """If true, losing the slice is an accident and not what was asked for."""
+    as_processes: bool = False
+    """If true, `tpuctl` runs the program in processes of their own; that needs a stage in real time."""
 
     # -- acting ------------------------------------------------------------------------------------------
 
     def tpuctl(self, *arguments: str) -> Done:
-        """Run the program in this process, with connections of its own."""
+        """Run the program to its end, with connections of its own."""
+        if self.as_processes:
+            with self.child(*arguments) as process:
+                out, err = process.communicate(timeout=CHILD_TIMEOUT_S)
+            return Done(arguments, process.returncode, out, err)
+        return self._in_this_process(arguments)
+
+    def child(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start the program as a process of its own, which finds the simulator by a file."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "tpuctl", *arguments],
+            env={**self.env, "TPUCTL_CONFIG": str(self.home / CONFIG), "PYTHONPATH": str(ROOT)},
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def _in_this_process(self, arguments: tuple[str, ...]) -> Done:
         out, err = io.StringIO(), io.StringIO()
         clock = self.clock() if self.clock is not None else None
         ports = wiring.connect(self.context, clock)
@@ -149,6 +176,13 @@ class Stage:
     def open_operation(self) -> operations.Operation | None:
         entry = journal.of_slice(self.ports, SLICE)
         return None if entry is None else entry.operation
+
+    def forget_namespace(self) -> None:
+        """As on a cluster that tpuctl has never worked on."""
+        name = "tpuctl-system"
+        if any(item["metadata"]["name"] == name for item in self.objects("namespaces")):
+            self.request("DELETE", f"/api/v1/namespaces/{name}")
+            self.until(lambda: all(item["metadata"]["name"] != name for item in self.objects("namespaces")))
 
     def nodes_of(self, cube_id: str) -> list[str]:
         return [host.name for host in self.whole().cubes_by_id[cube_id].hosts]
@@ -234,9 +268,6 @@ class Stage:
         record = self.open_operation()
         if self.must_exist and self.slice() is None and record is None:
             yield f"slice {SLICE} is gone and nothing is written down about it"
-
-    must_exist: bool = False
-    """If true, losing the slice is an accident and not what was asked for."""
 
 
 def _identity(item: Object) -> tuple[Any, ...]:

@@ -42,6 +42,7 @@ def test_units(text: str, chips: int, hosts: int, cubes: int, accelerator_type: 
         ("4x4x4x4", "three dimensions", "4x4x4"),
         ("4x4x4junk", "write AxBxC", "4x4x4"),
         ("100x100x100", "more than one block has", "16x24x24"),
+        ("16x16x40", "more than one block has", "16x16x36"),
         ("0x4x4", "at least 1", "4x4x4"),
         ("04x4x4", "leading zeros", "4x4x4"),
         ("4X4X4", "small x", "4x4x4"),

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from tests.ops import test_swapping as swaps
 from tests.ops.conftest import Recorder, scene_of, whole
 from tpuctl.cli.rehearsal import Rehearsal
 from tpuctl.model import errors, states, topology
@@ -129,7 +130,33 @@ def test_partitions_just_let_go_are_taken_after_they_settle(scene: Rehearsal, re
     deforming.deform(scene.ports, reporter, prepared)
     again = form(scene, reporter, "next", "4x4x8", cubes=first.slice.partition_ids)
     assert again.slice.state is states.SliceState.ACTIVE
+    assert reporter.warnings == []
+
+
+def test_partitions_that_somebody_else_has_just_let_go_are_tried_again(
+    scene: Rehearsal, reporter: Recorder
+) -> None:
+    first = form(scene, reporter, "train", "4x4x8")
+    scene.ports.slices.delete("train", uid=first.slice.uid)
+    waiting.until_gone(scene.ports, reporter, "train", uid=first.slice.uid)
+    again = form(scene, reporter, "next", "4x4x8", cubes=first.slice.partition_ids)
+    assert again.slice.state is states.SliceState.ACTIVE
     assert any("the same again" in text for text in reporter.warnings)
+
+
+def test_cubes_on_which_pods_of_a_former_slice_still_run_are_left_alone(
+    scene: Rehearsal, reporter: Recorder
+) -> None:
+    """OME's rule: chips that another workload holds are not free."""
+    swaps.busy_slice(scene)
+    old = whole(scene).slices_by_name["train"].partition_ids
+    prepared = deforming.prepare(scene.ports, "train", force_foreign=False)
+    assert prepared is not None
+    deforming.deform(scene.ports, reporter, prepared)
+    outcome = form(scene, reporter, "next", "4x8x8")
+    assert not set(outcome.slice.partition_ids) & set(old)
+    with pytest.raises(errors.Conflict, match="16 pods of default/Job/work still run"):
+        form(scene, reporter, "more", "4x4x8", cubes=old)
 
 
 def test_a_slice_deleted_while_it_forms_is_a_conflict(scene: Rehearsal, reporter: Recorder) -> None:

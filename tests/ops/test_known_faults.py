@@ -51,7 +51,7 @@ def test_the_failed_cube_is_not_chosen_again_before_it_is_repaired(
     swapping.swap(scene.ports, reporter, swaps.prepared_swap(scene, swapping.Wish()), swapping.Wish())
     with pytest.raises(errors.DoesNotFit):
         forming.form(scene.ports, reporter, "all", forming.request(topology.parse("4x8x8")))
-    with pytest.raises(errors.DoesNotFit):
+    with pytest.raises(errors.Conflict, match="pods of default/Job/work still run"):
         forming.form(scene.ports, reporter, "bad", forming.request(topology.CUBE, cubes=(bad,)))
     hardware = scene.simulator.world.hardware
     scene.simulator.call(lambda: hardware.host_up(hardware.find_host(dead)))

@@ -230,6 +230,6 @@ def test_ids_are_strings_and_counts_are_numbers(world):
         headers={"Authorization": f"Bearer {gw.TOKEN}"},
         timeout=10,
     ).json()
-    assert answer["kind"] == "compute#reservationSubBlockList"
+    assert answer["kind"] == "compute#reservationSubBlock"
     assert isinstance(answer["items"][0]["id"], str)
     assert answer["items"][0]["count"] == 16

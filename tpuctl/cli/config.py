@@ -42,7 +42,6 @@ SETTINGS: Mapping[str, Key] = {
     "currentContext": _same(config_file.context_name, "TPUCTL_CONTEXT"),
     "defaults.output": _same(config_file.choice(*_FORMATS), "TPUCTL_OUTPUT"),
     "defaults.color": _same(config_file.choice(*_COLORS), "TPUCTL_COLOR"),
-    "defaults.timeoutSeconds": Key(config_file.number, config_file.number_of, "TPUCTL_TIMEOUT_SECONDS"),
     "defaults.noInput": Key(config_file.flag, config_file.flag_of, "TPUCTL_NO_INPUT"),
 }
 
@@ -81,7 +80,6 @@ _BUILT_IN: Mapping[str, Any] = {
     "currentContext": None,
     "defaults.output": "table",
     "defaults.color": "auto",
-    "defaults.timeoutSeconds": 900.0,
     "defaults.noInput": False,
 }
 
@@ -115,11 +113,6 @@ class Settings:
     @property
     def color(self) -> str:
         return str(self.values["defaults.color"].value)
-
-    @property
-    def timeout_s(self) -> float:
-        """How long commands wait unless `--timeout` says otherwise."""
-        return float(self.values["defaults.timeoutSeconds"].value)
 
     @property
     def no_input(self) -> bool:

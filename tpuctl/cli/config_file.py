@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CONTEXT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*", re.ASCII)
 _MAPPING = "tag:yaml.org,2002:map"
+_SEQUENCE = "tag:yaml.org,2002:seq"
 _NULL = "tag:yaml.org,2002:null"
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
@@ -168,6 +169,31 @@ def read_values(
     return found
 
 
+def read_records(
+    path: pathlib.Path,
+    keys: Mapping[str, Callable[[Any], Any]],
+    records: Mapping[str, Mapping[str, Callable[[Any], Any]]],
+    maps: Mapping[str, Callable[[Any], Any]],
+) -> tuple[Mapping[str, Value], Mapping[str, list[Mapping[str, Value]]]]:
+    """Read a file that also holds lists of records: plain keys and maps as `read_values`, and the lists.
+
+    `records` gives the keys of each list's records; where a record begins stands under ''.
+    Raises ConfigError.
+    """
+    place = _Place(path)
+    found: dict[str, Value] = {}
+    lists: dict[str, list[Mapping[str, Value]]] = {key: [] for key in records}
+    for key, line, node in place.entries(_compose(path), {*keys, *records, *maps}, ""):
+        if key in records:
+            lists[key] = [*place.records(node, records[key], key)]
+        elif key in maps:
+            for name, name_line, value in place.entries(node, None, key):
+                found[f"{key}.{name}"] = place.value(maps[key], value, name_line, f"{key}.{name}")
+        else:
+            found[key] = place.value(keys[key], node, line, key)
+    return found, lists
+
+
 def _compose(path: pathlib.Path) -> yaml.Node | None:
     import yaml  # noqa: PLC0415 - 13 ms that a run without files does not need
 
@@ -222,6 +248,20 @@ class _Place:
         for key, line, value in self.entries(node, known, above):
             found |= self.leaf_or_branch(key, line, value, keys, prefix)
         return found
+
+    def records(
+        self, node: yaml.Node, keys: Mapping[str, Callable[[Any], Any]], above: str
+    ) -> Iterator[Mapping[str, Value]]:
+        """The records of a list of mappings."""
+        if node.tag == _NULL:
+            return
+        if node.tag != _SEQUENCE:
+            raise ConfigError(f"{self.at(node.start_mark.line + 1)}: expected a list {_under(above)}")
+        for entry in node.value:
+            found = {"": Value(None, self.at(entry.start_mark.line + 1))}
+            for key, line, value in self.entries(entry, {*keys}, above):
+                found[key] = self.value(keys[key], value, line, key)
+            yield found
 
     def leaf_or_branch(
         self, key: str, line: int, node: yaml.Node, keys: Mapping[str, Key], prefix: str

@@ -33,6 +33,7 @@ _SOURCES = (
     fleet.SourceName.SLICES,
     fleet.SourceName.NODE_POOLS,
     fleet.SourceName.CAPACITY,
+    fleet.SourceName.CLAIMS,
 )
 
 
@@ -41,7 +42,7 @@ def list_cubes(
     block: options.BlockOption = None,
     state: Annotated[
         list[states.Verdict] | None,
-        typer.Option("--state", help="Only cubes judged so; may be given several times."),
+        typer.Option("--state", metavar="STATE", help="Only cubes judged so; may be given several times."),
     ] = None,
     free: Annotated[bool, typer.Option("--free", help="Only cubes that a slice could take now.")] = False,
     as_map: Annotated[bool, typer.Option("--map", help="Draw blocks as grids, one cell a cube.")] = False,
@@ -59,6 +60,8 @@ def list_cubes(
       tpuctl cube list --map
       tpuctl cube list --state unhealthy --state incomplete -o name
     """
+    if as_map and fmt not in (None, output.Format.TABLE, output.Format.WIDE):
+        raise errors.UsageError(f"--map draws a picture, which cannot be written as {fmt}")
     snapshot = wiring.snapshot(_SOURCES, file)
     if as_map:
         _draw(only_block(snapshot, block))
@@ -132,7 +135,7 @@ def hold(
 ) -> None:
     """Take a cube out of placement, for everybody who uses tpuctl.
 
-    Slices that use the cube keep it; no new one gets it. It is a mark of tpuctl's own: nodes are not cordoned.
+    Slices that use the cube keep it; no new one gets it. The mark is tpuctl's own: nodes are not cordoned.
 
     Examples:
       tpuctl cube hold 5f0c54a1d2b34e6f8a9b0c1d2e3f4a5b --reason "burn-in" --until 12h
@@ -217,10 +220,14 @@ def _columns() -> list[output.Column[views.CubeView]]:
         column("BLOCK", lambda view: view.block.label, shorten=True),
         column("POOL", lambda view: view.pool, shorten=True),
         column("HOSTS", lambda view: f"{view.cube.ready_hosts}/{topology.HOSTS_PER_CUBE}"),
-        column("STATE", lambda view: view.verdict, style=lambda view: health_views.STYLES[view.verdict]),
+        column(
+            "STATE",
+            lambda view: ",".join((view.verdict, *view.marks)),
+            style=lambda view: health_views.STYLES[view.verdict],
+        ),
         column("SLICE", lambda view: ",".join(view.slices)),
         column("SUB-BLOCK", lambda view: view.cube.sub_block and view.cube.sub_block.name, wide=True),
-        column("WHY", lambda view: "; ".join(view.reasons), wide=True),
+        column("WHY", lambda view: "; ".join((*view.reasons, *view.claims)), wide=True),
     ]
 
 
@@ -241,6 +248,7 @@ def _plain(view: views.CubeView) -> dict[str, Any]:
         "partitionState": str(cube.state),
         "schedulable": view.is_schedulable,
         "free": view.is_free,
+        "claims": list(view.claims),
         "slices": list(view.slices),
     }
 

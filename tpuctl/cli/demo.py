@@ -9,24 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
-from tpuctl.cli import commands, durations, layout, main, output, rehearsal, session
+from tpuctl.cli import commands, durations, layout, main, output, rehearsal, session, terminal
 from tpuctl.model import errors, fleet, topology
+from tpuctl.model.exit_status import ExitStatus
 from tpuctl.sim import simulator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 app = commands.App()
 
 CUBES = 144
 SHAPE = topology.Topology(8, 16, 16)
 _JOB = "train"
+_MANIFEST = "configs/kubernetes/train-job.yaml"
+"""The same Job for readers to use; a test compares the two."""
 _POD_TIMEOUT_S = 600.0
 _LEGACY = {
-    "setup": "hours, until the maximizer was through",
-    "form": "10-30 min of node-pool operations",
-    "list": "weeks of trial node pools to learn what is there",
-    "map": "",
+    "setup": "hours",
+    "form": "10-30 min",
+    "list": "",
+    "map": "weeks of trials",
     "job": "",
     "deform": "10-30 min",
 }
@@ -91,11 +94,11 @@ class _Tour:
         """One tpuctl command, as if typed."""
         command = " ".join(("tpuctl", *arguments))
         with self._measured(scene, kind, command) as result:
-            result.append(self._invoke(arguments))
+            result.append(self._invoke(scene, arguments))
 
     def run_job(self, scene: rehearsal.Rehearsal) -> None:
         """The job that the slice was made for; submitted as kubectl would, since tpuctl runs no jobs."""
-        with self._measured(scene, "job", f"kubectl apply -f {_JOB}.yaml  # 512 pods, one a host") as result:
+        with self._measured(scene, "job", f"kubectl apply -f {_MANIFEST}") as result:
             scene.submit("/apis/batch/v1/namespaces/default/jobs", _job("train-a"))
             running = _wait_for_pods(scene, SHAPE.hosts)
             result.append(f"job/{_JOB} {running} of {SHAPE.hosts} pods running on slice train-a")
@@ -119,25 +122,41 @@ class _Tour:
             )
         )
 
-    def _invoke(self, arguments: tuple[str, ...]) -> str:
+    def _invoke(self, scene: rehearsal.Rehearsal, arguments: tuple[str, ...]) -> str:
         current = session.current()
         streams = current.terminal.streams
         loud = streams.stdout is not None and not self._quiet
         captured = _Tee(streams.stdout) if loud and streams.stdout else io.StringIO()
+        told = io.StringIO()
         status = main.main(
             arguments,
-            env={**current.env, "TPUCTL_OUTPUT": "table"},
+            env=_environment(current.env, scene),
+            cwd=scene.kubeconfig.parent,
             stdin=streams.stdin,
             stdout=captured,
-            stderr=io.StringIO() if self._quiet else streams.stderr,
+            stderr=told if self._quiet else streams.stderr,
         )
+        if status == ExitStatus.INTERRUPTED:
+            raise KeyboardInterrupt
+        if status == ExitStatus.TERMINATED:
+            raise terminal.Terminated
         if status:
-            raise errors.TpuctlError(f"the demo's command `tpuctl {' '.join(arguments)}` ended with {status}")
+            raise errors.TpuctlError(
+                f"the demo's command `tpuctl {' '.join(arguments)}` ended with {status}",
+                details=tuple(told.getvalue().splitlines()[-3:]),
+            )
         return captured.getvalue().strip()
 
     def _show(self, text: str) -> None:
         if not self._quiet:
             session.current().terminal.out(text)
+
+
+def _environment(env: Mapping[str, str], scene: rehearsal.Rehearsal) -> dict[str, str]:
+    """The user's environment without anything that configures tpuctl: the demo is the same for everybody."""
+    folder = str(scene.kubeconfig.parent)
+    kept = {name: value for name, value in env.items() if not name.startswith("TPUCTL_")}
+    return {**kept, "XDG_CONFIG_HOME": folder, "XDG_STATE_HOME": folder, "XDG_CACHE_HOME": folder}
 
 
 class _Tee(io.StringIO):
@@ -233,16 +252,14 @@ def _show(tour: _Tour, fmt: output.Format) -> None:
         ]
         screen.out(output.encode({"steps": steps}, fmt))
         return
-    cells = [
-        [step.command.partition("  #")[0], durations.short(step.simulated_s), step.legacy or "-"]
-        for step in tour.steps
-    ]
-    titles = ["COMMAND", "SIMULATED", "BEFORE, WITH STATIC NODE POOLS"]
+    cells = [[step.command, durations.short(step.simulated_s), step.legacy or "-"] for step in tour.steps]
+    titles = ["COMMAND", "SIMULATED", "BEFORE"]
     plain: list[list[str | None]] = [[None, "green", None] for _ in cells]
     paint: Callable[[str, str | None], str] = screen.styled
     screen.out("\n".join(("", *layout.lines(cells, titles, plain, paint))))
     wall_s = sum(step.wall_s for step in tour.steps)
+    screen.out("\nBEFORE: the same with static node pools, from the published case study of dynamic slicing.")
     screen.out(
-        f"\nAll of it took {durations.short(wall_s)} of your time. Next: `tpuctl sim start --detach`, "
+        f"All of it took {durations.short(wall_s)} of your time. Next: `tpuctl sim start --detach`,\n"
         "then try the commands above yourself."
     )

@@ -31,9 +31,22 @@ def status(file: options.FleetOption = None, fmt: output.FormatOption = None) ->
         "FleetStatus",
         {
             "cluster": snapshot.cluster,
-            "blocks": found.blocks,
+            "blocks": [
+                {
+                    "id": item.block.id,
+                    "name": item.block.name,
+                    "cubes": item.cubes,
+                    "healthy": item.healthy,
+                    "free": item.free,
+                }
+                for item in found.blocks
+            ],
             "cubes": {"total": found.cubes, "free": found.free_cubes, **verdicts},
-            "hosts": {"total": found.hosts, "ready": found.ready_hosts},
+            "hosts": {
+                "total": found.hosts,
+                "ready": found.ready_hosts,
+                "reserved": found.reserved_hosts,
+            },
             "slices": {"total": found.slices, "byState": slice_states},
             "chips": {"ready": found.chips_ready, "inSlices": found.chips_in_slices},
             "pods": found.pods,
@@ -45,9 +58,9 @@ def status(file: options.FleetOption = None, fmt: output.FormatOption = None) ->
         },
         rows=[
             ("Cluster", snapshot.cluster),
-            ("Blocks", found.blocks),
+            ("Blocks", "\n".join(_block_line(item) for item in found.blocks) or 0),
             ("Cubes", f"{found.cubes} ({_counts(verdicts)}), {found.free_cubes} free"),
-            ("Hosts", f"{found.ready_hosts:,} of {found.hosts:,} ready"),
+            ("Hosts", _hosts(found)),
             ("Slices", f"{found.slices} ({_counts(slice_states)})" if found.slices else 0),
             ("Chips", f"{found.chips_in_slices:,} in ready slices of {found.chips_ready:,} ready"),
             ("Pods", found.pods),
@@ -98,6 +111,16 @@ def _yaml(document: object) -> str:
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(document, Dumper=dumper, sort_keys=False, width=1_000_000)
     return text
+
+
+def _block_line(item: views.BlockSummary) -> str:
+    return f"{item.block.label}: {item.cubes} cubes, {item.healthy} healthy, {item.free} free for one slice"
+
+
+def _hosts(found: views.Summary) -> str:
+    text = f"{found.ready_hosts:,} of {found.hosts:,} ready"
+    missing = (found.reserved_hosts or found.hosts) - found.hosts
+    return f"{text}; {missing:,} more are reserved and have no node" if missing > 0 else text
 
 
 def _counts(found: dict[str, int]) -> str:

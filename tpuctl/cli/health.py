@@ -29,6 +29,7 @@ TargetsArgument = Annotated[
     typer.Argument(
         metavar="[CUBE|SLICE|BLOCK]...",
         help="What to check; everything that has a node pool if nothing is named.",
+        parser=options.plain_name,
         autocompletion=completion.complete_health_targets,
     ),
 ]
@@ -106,6 +107,7 @@ def show(
         typer.Argument(
             metavar="CUBE",
             help="Partition id, node pool or sub-block of a cube; or the name of a slice.",
+            parser=options.plain_name,
             autocompletion=completion.complete_health_targets,
         ),
     ],
@@ -197,7 +199,12 @@ def show_maintenance(
 def report_faulty(
     host: Annotated[
         str,
-        typer.Argument(metavar="HOST", help="Name of the node.", autocompletion=completion.complete_nodes),
+        typer.Argument(
+            metavar="HOST",
+            help="Name of the node.",
+            parser=options.plain_name,
+            autocompletion=completion.complete_nodes,
+        ),
     ],
     behavior: Annotated[fault_reports.Behavior, typer.Option("--behavior", help="What is wrong with it.")],
     reason: Annotated[

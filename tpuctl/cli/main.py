@@ -26,6 +26,7 @@ GROUPS: dict[str, tuple[str, str]] = {
     "lock": ("tpuctl.cli.lock", "See who is at work, and free a lock whose holder is dead."),
     "health": ("tpuctl.cli.health", "Check and follow health, and report faulty hosts."),
     "nodepool": ("tpuctl.cli.nodepool", "Turn reserved sub-blocks into cubes, one node pool each."),
+    "capacity": ("tpuctl.cli.capacity", "See what fits, why something does not, and what would help."),
     "fleet": ("tpuctl.cli.fleet", "Look at everything at once, or save it to a file."),
     "topology": ("tpuctl.cli.topology", "Explain slice shapes: chips, hosts, cubes, and the rules."),
     "context": ("tpuctl.cli.contexts", "Choose which cluster and reservation to work on."),

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 COLUMNS = 24
 _SLICE_STYLES = ("bold green", "bold blue", "bold magenta", "bold cyan", "green", "blue", "magenta", "cyan")
-_LETTERS = string.ascii_letters
+_LETTERS = string.ascii_lowercase
+_TROUBLED = "in a slice and not healthy"
 _MANY = "@"
 
 
@@ -36,7 +37,7 @@ _FREE = {
     states.Verdict.INCOMPLETE: _Sign("%", "yellow", "incomplete"),
     states.Verdict.UNKNOWN: _Sign("?", "yellow", "unknown"),
 }
-_CORDONED = _Sign("!", "yellow", "cordoned")
+_KEPT = _Sign("!", "yellow", "cordoned or held")
 _NO_NODES = _Sign("-", "dim", "no nodes")
 _SHARED = _Sign("*", "bold cyan", "sub-slices")
 
@@ -59,10 +60,12 @@ def draw(
 
 
 def _letters(snapshot: fleet.Fleet) -> Mapping[str, _Sign]:
-    """A letter for each slice of whole cubes, in order of name; one sign for all beyond the alphabet."""
-    whole = sorted(
-        item.name for item in snapshot.slices if item.topology is None or not item.topology.is_sub_slice
-    )
+    """A letter for each slice of whole cubes; one sign for all beyond the alphabet.
+
+    Ready ones come first: where a slice that never formed names the same cubes, the ready one has them.
+    """
+    found = [item for item in snapshot.slices if item.topology is None or not item.topology.is_sub_slice]
+    whole = [item.name for item in sorted(found, key=lambda item: (not item.state.is_ready, item.name))]
     return {
         name: _Sign(
             _LETTERS[index] if index < len(_LETTERS) else _MANY,
@@ -74,17 +77,19 @@ def _letters(snapshot: fleet.Fleet) -> Mapping[str, _Sign]:
 
 
 def _sign(view: views.CubeView, letters: Mapping[str, _Sign]) -> _Sign:
-    held = [letters[name] for name in view.slices if name in letters]
+    held = [sign for name, sign in letters.items() if name in view.slices]
+    if held and view.verdict is not states.Verdict.HEALTHY:
+        # A troubled cube inside a slice: the slice's letter as a capital, so that it shows without colour.
+        style = "yellow" if view.verdict is states.Verdict.DEGRADED else "bold red"
+        return held[0]._replace(cell=held[0].cell.upper(), style=style, meaning=_TROUBLED)
     if held:
-        # A broken cube inside a slice matters more than whose it is: same letter, alarming colour.
-        alarming = view.verdict not in (states.Verdict.HEALTHY, states.Verdict.DEGRADED)
-        return held[0]._replace(style="bold red") if alarming else held[0]
+        return held[0]
     if view.slices:
         return _SHARED
     if not view.cube.has_nodes:
         return _NO_NODES
-    if view.verdict is states.Verdict.HEALTHY and not view.is_schedulable:
-        return _CORDONED
+    if view.verdict is states.Verdict.HEALTHY and view.marks:
+        return _KEPT
     return _FREE[view.verdict]
 
 
@@ -104,11 +109,13 @@ def _legend(
     used: set[_Sign],
     paint: Callable[[str, str], str],
 ) -> list[str]:
-    plain = [sign for sign in (*_FREE.values(), _CORDONED, _NO_NODES, _SHARED) if sign in used]
+    plain = [sign for sign in (*_FREE.values(), _KEPT, _NO_NODES, _SHARED) if sign in used]
     lines = [
         f"  {paint(sign.cell, sign.style)} {name} ({_size(snapshot.slices_by_name[name])})"
         for name, sign in letters.items()
     ]
+    if any(sign.meaning == _TROUBLED for sign in used):
+        lines.append(f"  {paint('A', 'bold red')} (capital) {_TROUBLED}")
     if plain:
         lines.append("  " + "   ".join(f"{paint(sign.cell, sign.style)} {sign.meaning}" for sign in plain))
     return lines

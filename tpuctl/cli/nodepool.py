@@ -12,6 +12,8 @@ from tpuctl.model.exit_status import ExitStatus
 from tpuctl.ops import carving, pool_deletion
 
 if TYPE_CHECKING:
+    import datetime
+    import pathlib
     from collections.abc import Sequence
 
 app = commands.App(help="Turn reserved sub-blocks into cubes, one node pool each.")
@@ -59,7 +61,11 @@ def setup(
 
 
 @app.command("list")
-def list_pools(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = False) -> None:
+def list_pools(
+    file: options.FleetOption = None,
+    fmt: output.FormatOption = None,
+    no_headers: output.NoHeadersOption = False,
+) -> None:
     """List the node pools made for cubes.
 
     A pool in ERROR can have all its nodes: the status may be left over from a first attempt.
@@ -67,16 +73,16 @@ def list_pools(fmt: output.FormatOption = None, no_headers: output.NoHeadersOpti
     Examples:
       tpuctl nodepool list -o wide
     """
-    ports = wiring.ports()
-    hosts = carving.ready_hosts_by_pool(ports)
+    pools, hosts, observed_at = _observed(file)
     output.render_list(
         "NodePool",
-        [pool for pool in ports.pools.list() if pool.reservation],
+        [pool for pool in pools if pool.reservation],
         columns=_columns(hosts),
         to_plain=lambda pool: _plain(pool, hosts),
         name_of=lambda pool: f"nodepool/{pool.name}",
         fmt=fmt,
         no_headers=no_headers,
+        observed_at=observed_at,
         empty="No node pools for cubes found.",
     )
 
@@ -86,6 +92,7 @@ def show(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Node pool.", autocompletion=completion.complete_pools)
     ],
+    file: options.FleetOption = None,
     fmt: output.FormatOption = None,
 ) -> None:
     """Show one node pool.
@@ -93,15 +100,14 @@ def show(
     Examples:
       tpuctl nodepool show cube-res-block-0001-subblock-0001
     """
-    ports = wiring.ports()
-    pools = ports.pools.list()
+    name = options.plain_name(name)
+    pools, hosts, observed_at = _observed(file)
     pool = next((pool for pool in pools if pool.name == name), None)
     if pool is None:
         raise errors.NotFound(
             f"there is no node pool '{name}'",
             hint=completion.did_you_mean(name, [pool.name for pool in pools]),
         )
-    hosts = carving.ready_hosts_by_pool(ports)
     output.render_one(
         "NodePool",
         _plain(pool, hosts),
@@ -116,6 +122,7 @@ def show(
         ],
         name=f"nodepool/{name}",
         fmt=fmt,
+        observed_at=observed_at,
     )
 
 
@@ -140,7 +147,12 @@ def delete(
     ports = wiring.ports()
     screen = session.current().terminal
     screen.require_answers(yes=yes, what="deleting node pools needs a confirmation")
-    found = pool_deletion.prepare(ports, pools)
+    names = [options.plain_name(pool) for pool in pools]
+    found = pool_deletion.prepare(ports, names)
+    for name in sorted(set(names) - {pool.name for pool in found}):
+        screen.note(f"there is no node pool {name}: unchanged")
+    if not found:
+        return
     hosts = carving.ready_hosts_by_pool(ports)
     total = sum(hosts.get(pool.name, 0) for pool in found)
     what = found[0].name if len(found) == 1 else f"{len(found)} pools"
@@ -149,7 +161,7 @@ def delete(
     screen.confirm_name("The hosts and everything on them are deleted.", what, yes=yes)
     pool_deletion.execute(ports, screen.reporter(), found, timeout_s=timeout)
     output.render_list(
-        "NodePool",
+        "NodePoolResult",
         found,
         columns=[
             output.Column("NODEPOOL", lambda pool: pool.name),
@@ -159,6 +171,19 @@ def delete(
         name_of=lambda pool: f"nodepool/{pool.name}",
         fmt=fmt,
     )
+
+
+def _observed(
+    file: pathlib.Path | None,
+) -> tuple[Sequence[fleet.NodePool], dict[str, int], datetime.datetime]:
+    """Pools, the ready hosts of each, and when that was."""
+    if file is not None:
+        snapshot = wiring.load(file)
+        pools: Sequence[fleet.NodePool] = [cube.pool for cube in snapshot.cubes if cube.pool is not None]
+    else:
+        snapshot = wiring.ports().fleet.observe((fleet.SourceName.NODES,))
+        pools = wiring.ports().pools.list()
+    return pools, carving.ready_hosts(snapshot), snapshot.observed_at
 
 
 def _columns(hosts: dict[str, int]) -> list[output.Column[fleet.NodePool]]:

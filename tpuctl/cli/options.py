@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tpuctl.cli import completion, durations
-from tpuctl.model import topology
+from tpuctl.model import errors, topology
 
 FleetOption = Annotated[
     pathlib.Path | None,
@@ -45,8 +45,15 @@ BlockOption = Annotated[
         autocompletion=completion.complete_blocks,
     ),
 ]
+_KINDS = ("slice", "cube", "block", "host", "nodepool", "operation", "lock")
 SliceArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the slice.", autocompletion=completion.complete_slices)
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Name of the slice.",
+        parser=lambda text: plain_name(text),  # noqa: PLW0108 - defined below
+        autocompletion=completion.complete_slices,
+    ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Guards stay in force.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
@@ -64,5 +71,33 @@ WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until i
 
 
 def split(values: list[str] | None) -> tuple[str, ...]:
-    """`--cubes a,b --cubes c` as one list; empty parts are dropped."""
-    return tuple(part.strip() for value in values or () for part in value.split(",") if part.strip())
+    """`--cubes a,b --cubes c` as one list, with the prefix that `-o name` writes taken off.
+
+    Raises UsageError for an empty part: an unset shell variable must not mean "any".
+    """
+    parts = [part.strip() for value in values or () for part in value.split(",")]
+    if not all(parts):
+        raise errors.UsageError("an empty name was given", hint="is a shell variable unset?")
+    return tuple(plain_name(part) for part in parts)
+
+
+def plain_name(text: str) -> str:
+    """`slice/train-a` as `train-a`: what `-o name` prints can be given back."""
+    kind, slash, name = text.partition("/")
+    return name if slash and kind in _KINDS else text
+
+
+def shapes(values: list[str] | None) -> tuple[topology.Topology, ...]:
+    """`--fallback 8x8x16,8x8x8` as shapes; raises TopologyError."""
+    return tuple(topology.parse(text) for text in split(values))
+
+
+def one_shape(shape: topology.Topology | None, chips: int | None) -> topology.Topology:
+    """The shape of `--topology`, or the most cubic one of so many `--chips`; exactly one must be given."""
+    if (shape is None) == (chips is None):
+        raise errors.UsageError("say either --topology or --chips")
+    if shape is not None:
+        return shape
+    from tpuctl.ops import capacity  # noqa: PLC0415 - only with --chips
+
+    return capacity.most_cubic(chips or 0)

@@ -125,7 +125,7 @@ def inject(  # noqa: PLR0917 - typer takes each option as a parameter; hence its
     hit the calls that the options select. `tpuctl sim faults kinds` lists all with what they take.
 
     Examples:
-      tpuctl sim inject host-down gke-sim-cube-0001-3
+      tpuctl sim inject host-down NODE           a node, as `tpuctl cube show` lists it
       tpuctl sim inject host-repair gke-sim-cube-0001-3 --for 432000
       tpuctl sim inject maintenance cube-0001-0002 --after 3600 --for 7200
       tpuctl sim inject api-error --api kubernetes --verb list --resource nodes --code 503 --call 3

@@ -10,6 +10,7 @@ from tpuctl.cli import (
     commands,
     completion,
     durations,
+    health_policy,
     options,
     output,
     session,
@@ -64,7 +65,13 @@ def form(
       tpuctl slice form small --topology 2x2x4 --dry-run
     """
     names.check_slice_name(name)
-    wish = forming.request(topology, block=block, cubes=options.split(cubes), allow_degraded=allow_degraded)
+    wish = forming.request(
+        topology,
+        block=block,
+        cubes=options.split(cubes),
+        allow_degraded=allow_degraded,
+        policy=health_policy.chosen(None),
+    )
     ports = wiring.ports()
     if dry_run:
         prepared = forming.prepare(ports, name, wish)
@@ -111,6 +118,9 @@ def deform(
     reporter = session.current().terminal.reporter()
     waited_s = deforming.deform(ports, reporter, prepared, wait=wait, timeout_s=timeout)
     slice_views.show_end(name, "deformed" if wait else "deforming", waited_s if wait else None, fmt)
+    if prepared.radius.pods:
+        left = f"{len(prepared.radius.pods)} pods still hold the chips of its hosts"
+        session.current().terminal.warn(f"{left}; the cubes are free for a new slice when the pods are gone")
 
 
 def _confirm_end(prepared: deforming.Prepared, *, yes: bool) -> None:
@@ -237,7 +247,7 @@ def list_slices(
     snapshot = wiring.snapshot((fleet.SourceName.SLICES,) if quick else _EVERYTHING, file)
     output.render_list(
         "Slice",
-        views.slices(snapshot),
+        views.slices(snapshot, health_policy.chosen(None)),
         columns=slice_views.columns(snapshot),
         to_plain=slice_views.plain,
         name_of=lambda view: f"slice/{view.slice.name}",
@@ -258,8 +268,8 @@ def show(
       tpuctl slice show train-a -o yaml
     """
     snapshot = wiring.snapshot(_EVERYTHING, file)
-    view = _find(views.slices(snapshot), name)
-    events: Sequence[str] | None = None if file else wiring.ports().slices.events(name)
+    view = _find(views.slices(snapshot, health_policy.chosen(None)), name)
+    events: Sequence[str] | None = None if file else wiring.ports().slices.events(name, uid=view.slice.uid)
     document: dict[str, Any] = {**slice_views.plain(view), "events": None if events is None else [*events]}
     output.render_one(
         "Slice",

@@ -60,7 +60,7 @@ def plain(view: views.SliceView) -> dict[str, Any]:
         "uid": item.uid,
         "topology": item.raw_topology,
         "chips": _chips(item),
-        "cubes": _cubes(item),
+        "cubes": None if item.topology is None else _number(item.topology.chips / 64),
         "state": str(item.state),
         "reason": item.reason,
         "ready": item.ready,
@@ -201,6 +201,11 @@ def _one_line(kind: str, document: dict[str, Any], text: str, name: str, fmt: ou
 
 def _chips(item: fleet.Slice) -> int:
     return item.topology.chips if item.topology else 0
+
+
+def _number(value: float) -> float:
+    """Whole numbers without a point."""
+    return int(value) if value == int(value) else value
 
 
 def _cube_count(item: fleet.Slice) -> str:

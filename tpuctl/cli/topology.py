@@ -26,7 +26,8 @@ _COLUMNS = (
 )
 
 
-@app.command("explain")
+# `-4x4x4` is a wrong shape, not an unknown option.
+@app.command("explain", context_settings={"ignore_unknown_options": True})
 def explain(
     shape: Annotated[
         topology.Topology,

@@ -1,7 +1,8 @@
 """Which Kubernetes server, and with which credentials.
 
 A kubeconfig (the context's, or the library's search order), else the service account of the pod that tpuctl
-runs in. `endpoint_kubernetes` of the context replaces the server; without a kubeconfig, its token file is the
+runs in. In a kubeconfig the entry of the context's own cluster is used, never just the current one.
+`endpoint_kubernetes` of the context replaces the server; without a kubeconfig, its token file is the
 credential. The library reads all of this, credential plugins included; the file is never written.
 """
 
@@ -90,7 +91,7 @@ def _use_kubeconfig(configuration: Any, context: context_module.Context) -> None
     def read() -> None:
         config.load_kube_config(
             config_file=path,
-            context=context.kubeconfig_context,
+            context=context.kubeconfig_name,
             client_configuration=configuration,
             persist_config=False,
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from tpuctl.cloud import documents, home, kube_errors
-from tpuctl.cloud import errors as cloud_errors
+from tpuctl.cloud import documents, home, objects
 from tpuctl.model import operations
 
 if TYPE_CHECKING:
@@ -88,25 +87,14 @@ class KubeLeases:
         )
 
     def delete(self, lease: operations.Lease) -> None:
-        options = {
-            "kind": "DeleteOptions",
-            "apiVersion": "v1",
-            "preconditions": {"uid": lease.uid, "resourceVersion": lease.revision},
-        }
-
-        def attempt() -> bool:
-            try:
-                self._kube.request("DELETE", f"{PATH}/{lease.name}", body=options)
-            except cloud_errors.Refused as refused:
-                if not kube_errors.is_missing_object(refused, lease.name):
-                    raise
-            return True
-
-        def look() -> bool | None:
-            found = self._look(lease.name)
-            return True if found is None or found.uid != lease.uid else None
-
-        self._kube.write(attempt, look=look, what=f"give lock {lease.name} back")
+        objects.delete_exactly(
+            self._kube,
+            PATH,
+            lease.name,
+            uid=lease.uid,
+            revision=lease.revision,
+            what=f"give lock {lease.name} back",
+        )
 
     def _send(self, method: str, path: str, body: dict[str, Any]) -> operations.Lease:
         answer = self._kube.request(method, path, body=body)
@@ -127,13 +115,8 @@ class KubeLeases:
         return found if done else None
 
     def _look(self, name: str) -> operations.Lease | None:
-        try:
-            answer = self._kube.request("GET", f"{PATH}/{name}")
-        except cloud_errors.Refused as refused:
-            if kube_errors.is_missing_object(refused, name):
-                return None
-            raise
-        return _lease(answer.document, answer.observed_at)
+        answer = objects.look(self._kube, PATH, name)
+        return None if answer is None else _lease(answer.document, answer.observed_at)
 
 
 def _body(

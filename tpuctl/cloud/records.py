@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from tpuctl.cloud import documents, home, kube_errors
-from tpuctl.cloud import errors as cloud_errors
+from tpuctl.cloud import documents, home, objects
 from tpuctl.cloud import kube as kube_module
 from tpuctl.model import errors
 from tpuctl.ops import ports
@@ -89,38 +88,22 @@ class KubeRecords:
         )
 
     def delete(self, record: ports.Record) -> None:
-        options = {
-            "kind": "DeleteOptions",
-            "apiVersion": "v1",
-            "preconditions": {"uid": record.uid, "resourceVersion": record.revision},
-        }
-
-        def attempt() -> bool:
-            try:
-                self._kube.request("DELETE", f"{PATH}/{record.name}", body=options)
-            except cloud_errors.Refused as refused:
-                if not kube_errors.is_missing_object(refused, record.name):
-                    raise
-            return True
-
-        def look() -> bool | None:
-            found = self._look(record.name)
-            return True if found is None or found.uid != record.uid else None
-
-        self._kube.write(attempt, look=look, what=f"delete record {record.name}")
+        objects.delete_exactly(
+            self._kube,
+            PATH,
+            record.name,
+            uid=record.uid,
+            revision=record.revision,
+            what=f"delete record {record.name}",
+        )
 
     def _send(self, method: str, path: str, body: dict[str, Any]) -> ports.Record:
         answer = self._kube.request(method, path, body=body)
         return _record(answer.document, answer.observed_at)
 
     def _look(self, name: str) -> ports.Record | None:
-        try:
-            answer = self._kube.request("GET", f"{PATH}/{name}")
-        except cloud_errors.Refused as refused:
-            if kube_errors.is_missing_object(refused, name):
-                return None
-            raise
-        return _record(answer.document, answer.observed_at)
+        answer = objects.look(self._kube, PATH, name)
+        return None if answer is None else _record(answer.document, answer.observed_at)
 
 
 def _record(document: dict[str, Any], observed_at: datetime.datetime) -> ports.Record:

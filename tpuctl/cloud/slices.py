@@ -98,12 +98,12 @@ class KubeSlices:
         )
         return len(listing.items)
 
-    def events(self, name: str) -> Sequence[str]:
+    def events(self, name: str, *, uid: str) -> Sequence[str]:
         listing = self._kube.listing(
             "/api/v1/events",
             documents.event,
             what=f"list events of slice {name}",
-            query={"fieldSelector": f"involvedObject.kind=Slice,involvedObject.name={name}"},
+            query={"fieldSelector": f"involvedObject.kind=Slice,involvedObject.uid={uid}"},
         )
         return tuple(text for _, text in sorted(listing.items)[-MAX_EVENTS:])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tpuctl.cloud import claims, clients, documents, joining, parallel
+from tpuctl.cloud import claims, clients, collector, documents, joining, parallel
 from tpuctl.model import fleet
 
 if TYPE_CHECKING:
@@ -56,10 +56,11 @@ class FleetReader:
 
     def observe(self, sources: Collection[fleet.SourceName]) -> fleet.Fleet:
         """One snapshot; a source that fails fails the whole, since half a view looks like a smaller fleet."""
-        found = self.read(sources)
-        moments = [read.source.observed_at for read in found.values()]
-        # The oldest of the lists: what is decided on the snapshot is decided on data of that age.
-        return assemble(self._context.fleet, found, min(moments) if moments else self._clock.now())
+        with collector.paused():
+            found = self.read(sources)
+            moments = [read.source.observed_at for read in found.values()]
+            # The oldest of the lists: what is decided on the snapshot is decided on data of that age.
+            return assemble(self._context.fleet, found, min(moments) if moments else self._clock.now())
 
     def read(self, sources: Collection[fleet.SourceName]) -> dict[fleet.SourceName, Read]:
         """The lists of the named sources, not joined yet."""

@@ -34,7 +34,8 @@ class BlastRadius(NamedTuple):
     def __str__(self) -> str:
         slices = "1 slice" if len(self.slices) == 1 else f"{len(self.slices)} slices"
         pods = "1 running pod" if len(self.pods) == 1 else f"{len(self.pods)} running pods"
-        return f"{slices}, {pods}, {self.hosts} hosts, {self.chips:,} chips"
+        hosts = "1 host" if self.hosts == 1 else f"{self.hosts} hosts"
+        return f"{slices}, {pods}, {hosts}, {self.chips:,} chips"
 
 
 def of_hosts(snapshot: fleet.Fleet, hosts: tuple[fleet.Host, ...]) -> BlastRadius:
@@ -54,7 +55,8 @@ def of_hosts(snapshot: fleet.Fleet, hosts: tuple[fleet.Host, ...]) -> BlastRadiu
 
 def of_slice(snapshot: fleet.Fleet, item: fleet.Slice) -> BlastRadius:
     """What taking `item` apart hits: every unfinished pod on its hosts, whoever owns it."""
-    hosts = snapshot.hosts_of(item)
+    # Hosts that carry the label of another slice were never this one's, whatever its spec claims.
+    hosts = tuple(host for host in snapshot.hosts_of(item) if host.slice_name in ("", item.name))
     return BlastRadius(
         slices=(item.name,),
         pods=snapshot.pods_on(hosts),

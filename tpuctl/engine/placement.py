@@ -47,9 +47,7 @@ class Request:
     @property
     def terms(self) -> stock.Terms:
         """What the index must be built for."""
-        return stock.Terms(
-            policy=self.policy, allow_degraded=self.allow_degraded, slice_name=self.slice_name
-        )
+        return stock.Terms(policy=self.policy, allow_degraded=self.allow_degraded, slice_name=self.slice_name)
 
     @property
     def is_restricted(self) -> bool:
@@ -191,9 +189,7 @@ def _spared(found: Candidate, request: Request) -> Candidate:
     spares = min(request.keep_free, found.usable)
     if not spares or request.topology.is_sub_slice:
         return found
-    counts = sorted(
-        [*found.obstacles, (Obstacle.SPARE, spares)], key=lambda entry: (-entry[1], entry[0])
-    )
+    counts = sorted([*found.obstacles, (Obstacle.SPARE, spares)], key=lambda entry: (-entry[1], entry[0]))
     return dataclasses.replace(found, usable=found.usable - spares, obstacles=tuple(counts))
 
 

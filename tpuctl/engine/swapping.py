@@ -169,6 +169,8 @@ def _next_of_swap(operation: operations.Operation, world: World) -> Step:
     item = world.slice
     if operation.aborting and operation.intent is Intent.PLANNED:
         return _tidy(world)
+    if operation.intent is Intent.RESTARTING:
+        return _restarting(operation, world)
     if item is not None and item.uid == operation.old_uid:
         return _old_slice(operation, item, world)
     if item is None:
@@ -179,6 +181,8 @@ def _next_of_swap(operation: operations.Operation, world: World) -> Step:
 def _old_slice(operation: operations.Operation, item: fleet.Slice, world: World) -> Step:
     if item.deleting:
         return Step(StepName.WAIT_GONE)
+    if operation.aborting:
+        return _tidy(world)  # we died before its deletion was asked for: it is what we want back
     missing = set(operation.cordons) - set(world.cordoned)
     if missing & world.hosts:
         return Step(StepName.CORDON, f"{len(missing & world.hosts)} hosts")
@@ -205,9 +209,24 @@ def _new_slice(operation: operations.Operation, item: fleet.Slice, world: World)
         return Step(StepName.TRY_OTHERS, f"{item.reason}: {item.message}".rstrip(": "))
     if not item.state.is_ready or world.labelled_hosts < operation.topology.hosts:
         return Step(StepName.WAIT_READY)
-    if any(pod.replaced and pod.uid in world.live_pods for pod in operation.pods) and not operation.aborting:
+    if _must_restart(operation, world) and not operation.aborting:
         return Step(StepName.RESTART_PODS)
     return _tidy(world)
+
+
+def _restarting(operation: operations.Operation, world: World) -> Step:
+    """The new slice was ready. What has become of it since is for another operation; this one ends."""
+    item = world.slice
+    still_ours = (
+        item is not None and not item.deleting and set(item.partition_ids) == set(operation.partitions)
+    )
+    if still_ours and _must_restart(operation, world):
+        return Step(StepName.RESTART_PODS)
+    return _tidy(world)
+
+
+def _must_restart(operation: operations.Operation, world: World) -> bool:
+    return any(pod.replaced and pod.uid in world.live_pods for pod in operation.pods)
 
 
 def _next_of_form(operation: operations.Operation, world: World) -> Step:

@@ -19,7 +19,7 @@ class ExitStatus(enum.IntEnum):
 
     OK = 0, "done, or nothing to do"
     FAILED = 1, "failed"
-    CHANGES_PENDING = 2, "changes are pending (plan --detailed-exitcode only)"
+    CHANGES_PENDING = 2, "changes are pending (only where a command says so)"
     DECLINED = 3, "declined, or a confirmation was needed and there is no terminal"
     NOT_PERMITTED = 4, "not authenticated or not permitted"
     NOT_FOUND = 5, "not found"

@@ -36,7 +36,7 @@ def check_slice_name(name: str) -> str:
 
 
 def shortened(name: str, limit: int) -> str:
-    """`name` if it fits, else its beginning, a digest of all of it, and its end, where the numbers stand.
+    """`name` if it fits, else its beginning, its end (where the numbers stand), and a digest of all of it.
 
     The result depends on the name alone, so that a second run finds what the first one made; two long names
     stay different.
@@ -49,7 +49,7 @@ def shortened(name: str, limit: int) -> str:
     before, tail = name[: len(head) - room], name[len(head) - room :]
     if not before.endswith("-") and "-" in tail:
         tail = tail.partition("-")[2]  # not half a word
-    return f"{head}-{digest}-{tail.lstrip('-')}"
+    return f"{head}-{tail.lstrip('-')}-{digest}"
 
 
 def pool_name(sub_block: str, prefix: str = "cube") -> str:

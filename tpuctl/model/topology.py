@@ -155,7 +155,7 @@ def nearest(dimensions: tuple[int, ...], limit: int = 3) -> tuple[Topology, ...]
     ordered = sorted(max(size, 1) for size in dimensions)[-_DIMENSIONS:]
     padded = [min(CUBE_EDGE_CHIPS, ordered[0])] * (_DIMENSIONS - len(ordered)) + ordered
     found: list[Topology] = []
-    for candidate in itertools.chain([tuple(padded)], _rounded(padded), _by_chips(math.prod(padded))):
+    for candidate in itertools.chain([tuple(padded)], _rounded(padded), _by_chips(padded)):
         canonical = tuple(sorted(candidate))
         for legal in (canonical, canonical[1:] + canonical[:1]):
             if broken_rule(legal) is None and legal not in found:
@@ -169,9 +169,20 @@ def _rounded(dimensions: list[int]) -> list[tuple[int, ...]]:
     return [up, down]
 
 
-def _by_chips(chips: int) -> list[Topology]:
-    """Shapes of about as many chips, for dimensions that cannot be rounded into a legal shape."""
-    return sorted(cube_shapes(), key=lambda shape: (abs(shape.chips - chips), shape.c - shape.a, shape))[:1]
+def _by_chips(dimensions: list[int]) -> list[Topology]:
+    """The shape of about as many chips that is most alike, where rounding gives no legal one."""
+
+    scale = math.log(min(MAX_CUBES * CHIPS_PER_CUBE / math.prod(dimensions), 1.0)) / _DIMENSIONS
+
+    def distance(shape: Topology) -> tuple[int, float, Topology]:
+        # Compared as ratios: 100x100x100 is most like a cube, 16x16x40 most like 16x16x36.
+        unlike = sum(
+            abs(math.log(mine / asked) - scale)
+            for mine, asked in zip(shape, sorted(dimensions), strict=True)
+        )
+        return (abs(shape.chips - math.prod(dimensions)), unlike, shape)
+
+    return sorted(cube_shapes(), key=distance)[:1]
 
 
 def _suggest(dimensions: tuple[int, ...]) -> str | None:

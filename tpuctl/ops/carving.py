@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from tpuctl.engine import carving
 from tpuctl.model import errors, fleet, states, topology
 from tpuctl.ops import locking, operations, waiting
+from tpuctl.ops import ports as ports_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from tpuctl.ops import ports as ports_module
 
 DEFAULT_TIMEOUT_S = 4 * 3600.0
 DEFAULT_IN_FLIGHT = 20
@@ -167,7 +166,7 @@ def _execute(
     reporter.going_on("GKE goes on with what was started; run the same command again to go on from there")
     if prepared.enable_controller:
         reporter.step("turning the slice controller on")
-        operations.finish(ports, deadline, ports.pools.enable_slice_controller())
+        operations.finish(ports, deadline, _enable(ports, reporter, deadline))
     if prepared.create_policy:
         reporter.step(f"creating workload policy {prepared.policy}")
         ports.capacity.create_policy(prepared.policy)
@@ -211,10 +210,28 @@ def _judge(
     )
 
 
+def _enable(
+    ports: ports_module.Ports, reporter: ports_module.Reporter, deadline: waiting.Deadline
+) -> ports_module.Operation:
+    """The operation that turns the slice controller on: one that an earlier run began, or a new one."""
+    for found in ports.pools.operations():
+        if found.kind == "UPDATE_CLUSTER" and found.status is ports_module.OperationStatus.RUNNING:
+            reporter.step(f"waiting for operation {found.name}, which was begun before")
+            operations.finish(ports, deadline, found)
+    if ports.pools.cluster().slice_controller:
+        return ports_module.Operation("", "UPDATE_CLUSTER", "", ports_module.OperationStatus.DONE)
+    return operations.start(deadline, reporter, ports.pools.enable_slice_controller)
+
+
 def ready_hosts_by_pool(ports: ports_module.Ports) -> dict[str, int]:
     """Node pool -> hosts that are ready, from the nodes themselves."""
+    return ready_hosts(ports.fleet.observe((fleet.SourceName.NODES,)))
+
+
+def ready_hosts(snapshot: fleet.Fleet) -> dict[str, int]:
+    """Node pool -> hosts that are ready in a snapshot."""
     counts: dict[str, int] = {}
-    for cube in ports.fleet.observe((fleet.SourceName.NODES,)).cubes:
+    for cube in snapshot.cubes:
         for host in cube.hosts:
             counts[host.pool] = counts.get(host.pool, 0) + (host.ready is True)
     return counts
@@ -231,7 +248,7 @@ def _result(
         return CubeResult(
             pool=pool, sub_block=sub_block, result=Result.PARTIAL, hosts=hosts, made=made, why=why
         )
-    why = failure or conditions or _no_nodes(found)
+    why = "; ".join(part for part in (failure or conditions, _no_nodes(found)) if part)
     return CubeResult(pool=pool, sub_block=sub_block, result=Result.FAILED, hosts=hosts, made=made, why=why)
 
 

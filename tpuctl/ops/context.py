@@ -37,6 +37,7 @@ class Context:
     kubeconfig: str | None = None
     """Path of a kubeconfig file; without one, the library's own search order."""
     kubeconfig_context: str | None = None
+    """Name in the kubeconfig; see `kubeconfig_name` for what is used without one."""
     endpoint_kubernetes: str | None = None
     """URL that replaces the server of the kubeconfig."""
     endpoint_container: str | None = None
@@ -61,6 +62,14 @@ class Context:
             url = getattr(self, field)
             if url is not None:
                 _check_endpoint(url, f"context '{self.name}': {field.replace('_', ' ')}")
+
+    @property
+    def kubeconfig_name(self) -> str:
+        """The kubeconfig context to use: the one configured, else the name that gcloud gives this cluster.
+
+        Never the current one of kubectl, which may be another cluster.
+        """
+        return self.kubeconfig_context or f"gke_{self.project}_{self.location}_{self.cluster}"
 
     @property
     def region(self) -> str:

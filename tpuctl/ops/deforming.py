@@ -70,6 +70,9 @@ def deform(
         runner = running.Runner(fenced, reporter, entry, timeout_s=timeout_s)
         if wait:
             runner.run()
+            # So that "deformed" means: these cubes can be used again now.
+            reporter.step("letting the hardware settle")
+            fenced.clock.sleep(running.SETTLE_S)
         else:
             runner.advance()
             runner.entry.close(fenced)

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING
 
 from tpuctl.engine import blast
 from tpuctl.model import errors, fleet
 from tpuctl.ops import ports as ports_module
 from tpuctl.ops import waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SOURCES = (fleet.SourceName.NODES, fleet.SourceName.SLICES, fleet.SourceName.PODS)
 RUNNING = "RUNNING"
@@ -131,17 +127,6 @@ def execute(
     ended = _finish(ports, now, operation, timeout_s)
     reporter.going_on("")
     return Outcome(operation=ended, waited_s=ports.clock.monotonic_s() - started_s)
-
-
-def pending(ports: ports_module.Ports, hosts: Iterable[fleet.Host]) -> tuple[str, ...]:
-    """Names of the hosts whose report still runs."""
-    return tuple(
-        host.name
-        for host in hosts
-        if host.provider_id
-        and (instance := ports.instances.get(host.provider_id)) is not None
-        and _running(ports, instance) is not None
-    )
 
 
 def _find(snapshot: fleet.Fleet, name: str) -> tuple[fleet.Cube, fleet.Host]:

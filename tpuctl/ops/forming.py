@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.engine import forming, placement
-from tpuctl.model import errors, fleet, operations
+from tpuctl.engine import forming, leftovers, placement
+from tpuctl.model import errors, fleet, health, operations
 from tpuctl.ops import journal, locking, naming, refusals, running, waiting
 from tpuctl.ops import ports as ports_module
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tpuctl.model import topology
 
-SOURCES = running.SOURCES
+SOURCES = (*running.SOURCES, fleet.SourceName.PODS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,9 +62,13 @@ class Prepared:
         """Why a block was not chosen; empty for the one that was."""
         if candidate.block == self.block or not isinstance(self.plan, forming.FormPlan):
             return ""
-        if candidate.usable < self.plan.placement.topology.partitions:
+        found = self.plan.placement
+        if candidate.usable < found.topology.partitions:
             return "too few"
-        return "a larger hole, kept for larger slices"
+        if found.topology.is_sub_slice:
+            return "its cubes are less worn"
+        chosen = next(one for one in found.candidates if one.block == found.block)
+        return "a larger hole, kept for larger slices" if candidate.usable > chosen.usable else "equal"
 
 
 def request(
@@ -73,9 +77,12 @@ def request(
     block: str | None = None,
     cubes: Sequence[str] = (),
     allow_degraded: bool = False,
+    policy: health.HealthPolicy = health.DEFAULT_POLICY,
 ) -> placement.Request:
     """A wish as the user wrote it; blocks and cubes may be names, `prepare` finds their ids."""
-    return placement.Request(topology=shape, block=block, cubes=tuple(cubes), allow_degraded=allow_degraded)
+    return placement.Request(
+        topology=shape, block=block, cubes=tuple(cubes), allow_degraded=allow_degraded, policy=policy
+    )
 
 
 def prepare(ports: ports_module.Ports, name: str, wish: placement.Request) -> Prepared:
@@ -84,13 +91,28 @@ def prepare(ports: ports_module.Ports, name: str, wish: placement.Request) -> Pr
     Raises NotFound for a block or cube that does not exist, Conflict if the name is in use or somebody has
     the cubes that were named, DoesNotFit with counted reasons if there is no room.
     """
-    snapshot = ports.fleet.observe(SOURCES)
-    decision = forming.plan_form(snapshot, name, naming.resolve(snapshot, wish))
+    snapshot, resolved = _observe(ports, wish)
+    decision = forming.plan_form(snapshot, name, resolved)
     if isinstance(decision, placement.Refusal):
-        raise refusals.error_for(snapshot, decision, named_cubes=bool(wish.cubes))
+        raise refusals.error_for(snapshot, decision, resolved)
     if isinstance(decision, forming.Clash):
         raise refusals.clash(decision)
     return Prepared(snapshot=snapshot, slice_name=name, plan=decision)
+
+
+def _observe(ports: ports_module.Ports, wish: placement.Request) -> tuple[fleet.Fleet, placement.Request]:
+    """A snapshot in which everything that the user named is found, and the wish in its ids.
+
+    Nodes know ids only. The names that a reservation gives to blocks and sub-blocks are asked for when one
+    was used, since the client for them takes longer to load than all the rest.
+    """
+    snapshot = leftovers.with_leftovers(ports.fleet.observe(SOURCES))
+    try:
+        return snapshot, naming.resolve(snapshot, wish)
+    except errors.NotFound:
+        named = ports.fleet.observe((*SOURCES, fleet.SourceName.NODE_POOLS, fleet.SourceName.CAPACITY))
+        snapshot = leftovers.with_leftovers(named)
+        return snapshot, naming.resolve(snapshot, wish)
 
 
 def validate(ports: ports_module.Ports, prepared: Prepared) -> None:

@@ -67,17 +67,14 @@ def check(snapshot: fleet.Fleet, policy: health.HealthPolicy, names: Sequence[st
     """
     cubes = views.cubes(snapshot, policy)
     slices = views.slices_on(snapshot, cubes, policy)
-    if names:
-        wanted = [item for name in names for item in _named(snapshot, cubes, slices, name)]
-        return Result(items=tuple({item.key: item for item in wanted}.values()), unused=0)
-    used = [view for view in cubes if not is_unused(view)]
-    items = (*map(of_cube, used), *map(of_slice, slices))
+    items = _selected(snapshot, cubes, slices, names) if names else _all(cubes, slices)
     if not items:
         raise errors.Unavailable(
             "there is nothing to check: no cube has nodes or a node pool",
             hint="see `tpuctl context show` for the cluster; make cubes with: tpuctl nodepool setup",
         )
-    return Result(items=items, unused=len(cubes) - len(used))
+    left_out = [view for view in cubes if not names or {view.block.id, view.block.name} & set(names)]
+    return Result(items=items, unused=sum(map(is_unused, left_out)))
 
 
 def is_unused(view: views.CubeView) -> bool:
@@ -116,6 +113,22 @@ def of_slice(view: views.SliceView) -> Checked:
     )
 
 
+def _all(cubes: Sequence[views.CubeView], slices: Sequence[views.SliceView]) -> tuple[Checked, ...]:
+    used = (view for view in cubes if not is_unused(view))
+    return (*map(of_cube, used), *map(of_slice, slices))
+
+
+def _selected(
+    snapshot: fleet.Fleet,
+    cubes: Sequence[views.CubeView],
+    slices: Sequence[views.SliceView],
+    names: Sequence[str],
+) -> tuple[Checked, ...]:
+    """What the names name, each thing once."""
+    wanted = [item for name in names for item in _named(snapshot, cubes, slices, name)]
+    return tuple({item.key: item for item in wanted}.values())
+
+
 def _named(
     snapshot: fleet.Fleet,
     cubes: Sequence[views.CubeView],
@@ -130,7 +143,7 @@ def _named(
     if of_block:
         on_block = {holder for view in of_block for holder in view.slices}
         there = [view for view in slices if view.slice.name in on_block]
-        return [*map(of_cube, of_block), *map(of_slice, there)]
+        return [*(of_cube(view) for view in of_block if not is_unused(view)), *map(of_slice, there)]
     cube = _cube(snapshot, name)
     return [of_cube(view) for view in cubes if view.cube is cube]
 

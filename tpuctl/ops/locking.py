@@ -70,8 +70,16 @@ class Lock:
             raise LostLock(f"lock {self._lease.name} has expired; nothing more was written")
         self._lease = found
         if self.is_due:
+            self._renew(found)
+
+    def _renew(self, found: operations.Lease) -> None:
+        try:
             self._lease = self._ports.leases.renew(found, self._holder, self._duration_s)
-            self._renewed_s = self._ports.clock.monotonic_s()
+        except errors.Conflict as conflict:
+            raise LostLock(
+                f"lock {found.name} was changed by somebody else; nothing more was written"
+            ) from conflict
+        self._renewed_s = self._ports.clock.monotonic_s()
 
     def renew_if_due(self) -> None:
         if self.is_due:
@@ -88,7 +96,10 @@ class Lock:
 def held(
     ports: ports_module.Ports, reporter: ports_module.Reporter, name: str, *, wait_s: float = WAIT_S
 ) -> Iterator[Lock]:
-    """Hold lock `name`; raises Conflict that names the holder if it cannot be had in time."""
+    """Hold lock `name`; raises Conflict that names the holder if it cannot be had in time.
+
+    A lock that cannot be given back is no failure of what was done under it: it ends by itself.
+    """
     holder = ports.identity.actor()
     lock = Lock(ports, _acquire(ports, reporter, name, holder, wait_s), holder)
     try:
@@ -98,7 +109,10 @@ def held(
         with contextlib.suppress(errors.TpuctlError):
             lock.release()
         raise
-    lock.release()
+    try:
+        lock.release()
+    except errors.TpuctlError as error:
+        reporter.warn(f"lock {name} could not be given back and ends by itself: {error.message}")
 
 
 def fenced(ports: ports_module.Ports, *locks: Lock) -> ports_module.Ports:

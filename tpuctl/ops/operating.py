@@ -44,7 +44,8 @@ def abort(
     """Go back to what was before the operation, as far as that is still possible.
 
     A swap whose Slice is deleted makes it again on the old cubes; a forming takes its Slice away. Raises
-    NotFound, Conflict for a taking apart that has begun: what is deleted cannot be undeleted.
+    NotFound, Conflict for a taking apart that has begun (what is deleted cannot be undeleted) and for a swap
+    whose pods are being restarted (they run on the new cubes by now).
     """
     slice_name = journal.find(ports, operation_id).operation.slice_name
     with locking.held(ports, reporter, locking.slice_lock(slice_name)) as lock:
@@ -61,6 +62,12 @@ def _turned(ports: ports_module.Ports, entry: journal.Entry) -> journal.Entry:
     if found.kind is operations.Kind.DEFORM and begun:
         raise errors.Conflict(
             f"operation {found.id} has begun to delete the slice, which cannot be undone",
+            hint=f"finish it: tpuctl operation resume {found.id}",
+        )
+    if found.intent is operations.Intent.RESTARTING:
+        raise errors.Conflict(
+            f"operation {found.id} has formed its slice on the new cubes and restarts pods there: "
+            "it can only be finished",
             hint=f"finish it: tpuctl operation resume {found.id}",
         )
     if found.kind is operations.Kind.SWAP and begun:

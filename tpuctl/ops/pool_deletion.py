@@ -15,15 +15,12 @@ if TYPE_CHECKING:
 
 
 def prepare(ports: ports_module.Ports, pool_names: Sequence[str]) -> tuple[fleet.NodePool, ...]:
-    """The pools to delete.
+    """The pools to delete; names that no pool has are left out: there is nothing to do for them.
 
-    Raises NotFound for a name that no pool has, Conflict if a slice uses one of them: GKE does not delete a
+    Raises Conflict if a slice uses one of them: GKE does not delete a
     pool under an active slice, and a slice that is failed or going away still names its partitions.
     """
     pools = {pool.name: pool for pool in ports.pools.list()}
-    missing = [name for name in pool_names if name not in pools]
-    if missing:
-        raise errors.NotFound(f"there is no node pool '{missing[0]}'", hint="see: tpuctl nodepool list")
     snapshot = ports.fleet.observe(running.SOURCES)
     used = dict(_users(snapshot, set(pool_names)))
     if used:
@@ -32,7 +29,7 @@ def prepare(ports: ports_module.Ports, pool_names: Sequence[str]) -> tuple[fleet
             hint="take the slices apart first: tpuctl slice deform NAME",
             details=tuple(f"{pool}: {', '.join(users)}" for pool, users in sorted(used.items())),
         )
-    return tuple(pools[name] for name in pool_names)
+    return tuple(pools[name] for name in pool_names if name in pools)
 
 
 def execute(

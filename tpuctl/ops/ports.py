@@ -88,8 +88,8 @@ class Slices(Protocol):
         """Nodes that carry the slice's label now; metadata is enough to count them."""
         ...
 
-    def events(self, name: str) -> Sequence[str]:
-        """Newest event messages about a slice, newest last."""
+    def events(self, name: str, *, uid: str) -> Sequence[str]:
+        """Newest event messages about exactly this slice, newest last."""
         ...
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tpuctl.engine import forming, placement
-from tpuctl.model import errors, fleet
+from tpuctl.model import errors, fleet, topology
 
 
 def error_for(
-    snapshot: fleet.Fleet, refusal: placement.Refusal, *, named_cubes: bool = False
+    snapshot: fleet.Fleet, refusal: placement.Refusal, wish: placement.Request | None = None
 ) -> errors.TpuctlError:
     """The error for a refusal, with needed, usable and counted reasons for each block.
 
-    If the user named cubes (`named_cubes`) and somebody else has them, it is a conflict, not a lack of room.
+    If `wish` names cubes, the reasons are told for each of them; that somebody else has them is a conflict,
+    not a lack of room.
     """
-    takers = _takers(refusal) if named_cubes else ()
-    if takers:
-        return errors.Conflict(
-            f"the cubes named are taken: {', '.join(takers)}", hint="see: tpuctl cube list"
-        )
+    if wish is not None and wish.cubes:
+        return _of_named(snapshot, refusal, wish)
     labels = {block.id: block.label for block in snapshot.blocks}
     lines = [_candidate_line(labels[candidate.block], candidate, refusal) for candidate in refusal.candidates]
     when = "never fits: no block is that large" if refusal.never else "does not fit now"
@@ -51,6 +51,42 @@ def foreign(name: str, owner: fleet.Owner) -> errors.GuardStopped:
         f"slice {name} belongs to {owner}, which would make it again",
         hint=f"act on that {owner.kind or 'object'} instead, or add --force-foreign",
     )
+
+
+def _of_named(
+    snapshot: fleet.Fleet, refusal: placement.Refusal, wish: placement.Request
+) -> errors.TpuctlError:
+    takers = _takers(refusal)
+    if takers:
+        return errors.Conflict(
+            f"the cubes named are taken: {', '.join(takers)}", hint="see: tpuctl cube list"
+        )
+    lines = [line for cube in wish.cubes if (line := _why_not(snapshot, cube, wish))]
+    degraded = all(placement.Obstacle.DEGRADED in line for line in lines)
+    return errors.DoesNotFit(
+        f"{len(lines)} of the {len(wish.cubes)} cubes named cannot be used",
+        hint="--allow-degraded would make it fit, with less bandwidth" if degraded else None,
+        details=tuple(lines),
+    )
+
+
+def _why_not(snapshot: fleet.Fleet, cube_id: str, wish: placement.Request) -> str:
+    """What stands in the way of one named cube or partition, by itself; empty if nothing does."""
+    shape = wish.topology if wish.topology.is_sub_slice else topology.CUBE
+    alone = dataclasses.replace(wish, topology=shape, cubes=(cube_id,))
+    found = placement.place(snapshot, alone)
+    if isinstance(found, placement.Placement):
+        return ""
+    reasons = {
+        str(obstacle)
+        for candidate in found.candidates
+        for obstacle, _ in candidate.obstacles
+        if obstacle is not placement.Obstacle.NOT_ASKED
+    }
+    cube = snapshot.cubes_by_id.get(snapshot.cube_of_partition.get(cube_id, cube_id))
+    cordoned = [host.name for host in cube.hosts if not host.schedulable] if cube else []
+    hosts = f" (hosts {', '.join(cordoned[:3])})" if cordoned else ""
+    return f"cube {cube_id}: {', '.join(sorted(reasons)) or 'no such partition'}{hosts}"
 
 
 def _takers(refusal: placement.Refusal) -> tuple[str, ...]:

@@ -111,8 +111,9 @@ class Runner:
         operation = self.operation
         item = self._ports.slices.get(operation.slice_name)
         is_ready = item is not None and item.state.is_ready and not item.deleting
-        begins = operation.intent is _Intent.PLANNED
-        marks = self._ports.workloads.marked(operation.cordons, operation.id) if is_ready or begins else {}
+        restarts = is_ready or operation.intent is _Intent.RESTARTING
+        cordons = restarts or operation.intent is _Intent.PLANNED or operation.aborting
+        marks = self._ports.workloads.marked(operation.cordons, operation.id) if cordons else {}
         replaced = [pod for pod in operation.pods if pod.replaced]
         if is_ready:
             self.ready = item
@@ -120,7 +121,7 @@ class Runner:
             slice=item,
             labelled_hosts=self._ports.slices.labelled_hosts(operation.slice_name),
             cordoned=tuple(host for host, is_marked in marks.items() if is_marked),
-            live_pods=self._ports.workloads.live_pods(replaced) if is_ready else frozenset(),
+            live_pods=self._ports.workloads.live_pods(replaced) if restarts else frozenset(),
             hosts=frozenset(marks),
         )
 
@@ -183,6 +184,9 @@ class Runner:
         except locking.LostLock:
             raise
         except errors.Conflict as conflict:
+            now = self._ports.slices.get(item.name)
+            if now is not None and now.uid == item.uid and not now.deleting:
+                raise  # the conflict was about something else
             # Somebody deleted it on purpose: making it again would be a fight, not a repair.
             if self.operation.kind is operations.Kind.FORM:
                 self._entry.close(self._ports)

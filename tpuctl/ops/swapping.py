@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from tpuctl.engine import placement, swapping
+from tpuctl.engine import leftovers, placement, swapping
 from tpuctl.model import errors, fleet, operations, topology
 from tpuctl.ops import journal, locking, naming, refusals, running, waiting
 
@@ -90,7 +90,7 @@ def prepare(ports: ports_module.Ports, name: str, wish: Wish) -> Prepared | None
     open or the slice cannot be swapped now, DoesNotFit if there is no spare.
     """
     journal.refuse_if_open(ports, name)
-    snapshot = ports.fleet.observe(SOURCES)
+    snapshot = leftovers.with_leftovers(_observe(ports, wish))
     item = snapshot.slices_by_name.get(name)
     if item is None:
         raise errors.NotFound(f"there is no slice {name}", hint="see: tpuctl slice list")
@@ -111,6 +111,16 @@ def prepare(ports: ports_module.Ports, name: str, wish: Wish) -> Prepared | None
             details=doomed,
         )
     return Prepared(snapshot=snapshot, plan=found, doomed_jobs=doomed)
+
+
+def _observe(ports: ports_module.Ports, wish: Wish) -> fleet.Fleet:
+    """With the names of the reservation if the user named cubes; see `forming`."""
+    named = (fleet.SourceName.NODE_POOLS, fleet.SourceName.CAPACITY)
+    snapshot = ports.fleet.observe(SOURCES)
+    known = {part for item in snapshot.slices for part in item.partition_ids} | set(snapshot.cubes_by_id)
+    if known.issuperset((*wish.cubes, *wish.replacements)):
+        return snapshot
+    return ports.fleet.observe((*SOURCES, *named))
 
 
 def swap(

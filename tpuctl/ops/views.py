@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import health
 from tpuctl.model import fleet, states, topology
@@ -23,6 +23,8 @@ class CubeView:
     judgement: health_values.Judgement
     slices: tuple[str, ...]
     """Slices that hold it or a part of it."""
+    claims: tuple[str, ...] = ()
+    """Holds and open operations that keep it."""
 
     @property
     def verdict(self) -> states.Verdict:
@@ -31,6 +33,11 @@ class CubeView:
     @property
     def reasons(self) -> tuple[str, ...]:
         return self.judgement.reasons
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What keeps it from new slices besides its health."""
+        return (*(() if self.is_schedulable else ("cordoned",)), *(("held",) if self.claims else ()))
 
     @property
     def pool(self) -> str:
@@ -42,7 +49,7 @@ class CubeView:
     @property
     def is_free(self) -> bool:
         """If true, a slice of whole cubes could take it now."""
-        return self.verdict is states.Verdict.HEALTHY and not self.slices and self.is_schedulable
+        return self.verdict is states.Verdict.HEALTHY and not self.slices and not self.marks
 
     @property
     def is_schedulable(self) -> bool:
@@ -64,14 +71,26 @@ class SliceView:
     """None if nodes were not read: a Ready condition alone is no health."""
 
 
+class BlockSummary(NamedTuple):
+    """One block in numbers."""
+
+    block: fleet.Block
+    cubes: int
+    healthy: int
+    free: int
+    """Cubes of the largest slice that fits now."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Summary:
     """The fleet in numbers."""
 
-    blocks: int
+    blocks: tuple[BlockSummary, ...]
     cubes: int
     hosts: int
     ready_hosts: int
+    reserved_hosts: int | None
+    """Hosts in the reservations, with or without a node; None if the Compute API was not asked."""
     by_verdict: Mapping[states.Verdict, int]
     free_cubes: int
     slices: int
@@ -116,10 +135,11 @@ def summary(
     ready = sum(view.cube.ready_hosts for view in views)
     has_pods = any(source.name == "pods" for source in snapshot.sources)
     return Summary(
-        blocks=len(snapshot.blocks),
+        blocks=tuple(_block(block, views) for block in snapshot.blocks),
         cubes=len(views),
         hosts=sum(len(view.cube.hosts) for view in views),
         ready_hosts=ready,
+        reserved_hosts=_reserved(snapshot),
         by_verdict=collections.Counter(view.verdict for view in views),
         free_cubes=sum(view.is_free for view in views),
         slices=len(snapshot.slices),
@@ -130,13 +150,25 @@ def summary(
     )
 
 
+def _block(block: fleet.Block, views: tuple[CubeView, ...]) -> BlockSummary:
+    mine = [view for view in views if view.block is block]
+    healthy = sum(view.verdict is states.Verdict.HEALTHY for view in mine)
+    return BlockSummary(block, len(mine), healthy, sum(view.is_free for view in mine))
+
+
+def _reserved(snapshot: fleet.Fleet) -> int | None:
+    known = [cube.sub_block.hosts for cube in snapshot.cubes if cube.sub_block is not None]
+    return sum(known) if known else None
+
+
 def _cube(
     snapshot: fleet.Fleet, block: fleet.Block, cube: fleet.Cube, policy: health_values.HealthPolicy
 ) -> CubeView:
     names = snapshot.holders.get(cube.id, ())
     holders = [snapshot.slices_by_name[name] for name in names]
     judgement = health.judge(cube, policy, snapshot.observed_at, slices=holders)
-    return CubeView(cube=cube, block=block, judgement=judgement, slices=names)
+    claims = snapshot.claimants.get(cube.id, ())
+    return CubeView(cube=cube, block=block, judgement=judgement, slices=names, claims=claims)
 
 
 def _slice(

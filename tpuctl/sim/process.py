@@ -297,6 +297,9 @@ def main(arguments: list[str] | None = None) -> int:
         _clean(directory)
         try:
             _simulate(directory, options.instance, options.ready_fd)
+        except OSError as error:
+            sys.stderr.write(f"cannot listen or write: {error.strerror}\n")
+            return 1
         finally:
             _clean(directory)
     return 0

@@ -76,9 +76,7 @@ def _contradictions(evidence: tuple[health.Evidence, ...]) -> Iterator[health.Di
         if bad == {Verdict.INCOMPLETE}:
             claims = {origin: verdict for origin, verdict in claims.items() if origin in _COUNTS_NODES}
         if len({_class(verdict) for verdict in claims.values()}) > 1:
-            yield health.Disagreement(
-                domain, tuple((origin, claims[origin]) for origin in Origin if origin in claims)
-            )
+            yield health.Disagreement(domain, _worst_first(claims))
 
 
 def _claims(
@@ -96,6 +94,13 @@ def _claims(
         if speaks:
             found.setdefault(item.origin, item.points_to)
     return found
+
+
+def _worst_first(
+    claims: dict[health.Origin, states.Verdict],
+) -> tuple[tuple[health.Origin, states.Verdict], ...]:
+    known = ((origin, claims[origin]) for origin in Origin if origin in claims)
+    return tuple(sorted(known, key=lambda claim: _RANK[claim[1]]))
 
 
 def _class(verdict: states.Verdict) -> str:

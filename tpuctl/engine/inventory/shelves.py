@@ -57,7 +57,7 @@ class BlockShelves:
         self.put(block, after)
 
     def best(self, least: int) -> int | None:
-        """The block with the fewest free cubes that are at least `least`, the smallest number among equals."""
+        """The block with the fewest free cubes that are at least `least`; the first among equals."""
         filled = self._filled >> least
         if not filled:
             return None
@@ -96,9 +96,12 @@ class CubeShelves:
         if not self._blocks[rank]:
             self._filled &= ~(1 << rank)
 
-    def best(self, only_block: int | None = None) -> tuple[int, int] | None:
-        """The cube of the lowest rank, the first block and the smallest number among equals."""
-        for rank in members(self._filled):
+    def best(self, only_block: int | None = None, *, below: int | None = None) -> tuple[int, int] | None:
+        """The cube of the lowest rank, the first block and the smallest number among equals.
+
+        `below` leaves out that rank and higher ones.
+        """
+        for rank in members(self._filled if below is None else self._filled & (1 << below) - 1):
             blocks = self._blocks[rank]
             if only_block is not None:
                 blocks &= 1 << only_block

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Obstacle = obstacles.Obstacle
 _ALL = (1 << topology.HOSTS_PER_CUBE) - 1
 _LEVELS = topology.HOSTS_PER_CUBE + 1
+_FIRST_WHOLE = _LEVELS * _LEVELS
+"""Ranks from here on are of cubes that a slice of whole cubes could use."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,6 +99,10 @@ class Slot:
         return Obstacle.HELD if self.claims else self.obstacle
 
 
+Receipt = tuple[tuple[Slot, int], ...]
+"""What a slice had: cubes, and its hosts in each."""
+
+
 class Pieces(NamedTuple):
     """What one candidate's numbers are made of: pieces with their obstacle and holders."""
 
@@ -150,11 +156,16 @@ class Stock:
         """Cubes of the largest slice that fits now."""
         return self._whole.most
 
-    def best_part(self, shape: topology.Topology, block: int | None = None) -> tuple[Slot, tree.Part] | None:
-        """The partition for a sub-slice: spoiled cubes first, the fullest of those, the tightest piece."""
+    def best_part(
+        self, shape: topology.Topology, block: int | None = None, *, only_spoiled: bool = False
+    ) -> tuple[Slot, tree.Part] | None:
+        """The partition for a sub-slice: spoiled cubes first, the fullest of those, the tightest piece.
+
+        `only_spoiled` leaves whole healthy cubes alone.
+        """
         parts = self._part_shelves()
         while True:
-            found = parts[shape].best(block)
+            found = parts[shape].best(block, below=_FIRST_WHOLE if only_spoiled else None)
             if found is None:
                 return None
             slot = self.slots[found[0]][found[1]]
@@ -172,9 +183,7 @@ class Stock:
                 yield slot, slot.cube.id, Pieces(slot.whole_obstacle, holders, slot.claims)
                 continue
             for part in self.tree_of(slot).parts[shape]:
-                holders = tuple(
-                    sorted(name for name, hosts in slot.holders.items() if hosts & part.hosts)
-                )
+                holders = tuple(sorted(name for name, hosts in slot.holders.items() if hosts & part.hosts))
                 obstacle = Obstacle.IN_USE if holders else part.obstacle
                 if obstacle is None and slot.claims:
                     obstacle = Obstacle.HELD
@@ -223,12 +232,20 @@ class Stock:
         self.held[name] = [*self.held.get(name, ()), slot]
         self._refresh([slot])
 
-    def release(self, name: str) -> None:
+    def release(self, name: str) -> Receipt:
         """Take everything back from a slice; a name that has nothing is no error."""
         slots = self.held.pop(name, [])
-        for slot in slots:
-            slot.holders.pop(name, None)
+        receipt = tuple((slot, slot.holders.pop(name)) for slot in slots if name in slot.holders)
         self._refresh(slots)
+        return receipt
+
+    def restore(self, name: str, receipt: Receipt) -> None:
+        """Undo a release."""
+        for slot, hosts in receipt:
+            slot.holders[name] = hosts
+        if receipt:
+            self.held[name] = [slot for slot, _ in receipt]
+        self._refresh(slot for slot, _ in receipt)
 
     def replace(self, cube: fleet.Cube) -> None:
         """Look at a cube again: it failed, or was repaired."""
@@ -256,9 +273,7 @@ class Stock:
         if not cube.has_nodes:
             slot.obstacle = Obstacle.NO_NODES
         else:
-            slot.obstacle = obstacles.of_health(
-                verdict, cube.hosts, allow_degraded=self.terms.allow_degraded
-            )
+            slot.obstacle = obstacles.of_health(verdict, cube.hosts, allow_degraded=self.terms.allow_degraded)
 
     def _note_slice(self, item: fleet.Slice) -> None:
         for partition_id in item.partition_ids:
@@ -336,9 +351,7 @@ class Stock:
             partitions = self.tree_of(slot)
             free = (partitions.usable_hosts() & ~used).bit_count()
             rank = _rank(spoiled=slot.spoiled or bool(used), used=used.bit_count(), free=free)
-            shapes = [
-                shape for shape in topology.SUB_SLICE_SHAPES if partitions.has_free(shape, used)
-            ]
+            shapes = [shape for shape in topology.SUB_SLICE_SHAPES if partitions.has_free(shape, used)]
         for shape in shapes:
             slot.rank[shape] = rank
             self._parts[shape].put(slot.block, slot.number, rank)

@@ -9,14 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import health
+from tpuctl.engine.health import hosts as hosts_health
 from tpuctl.engine.inventory import obstacles
-from tpuctl.model import fleet, topology
+from tpuctl.model import states, topology
 
 if TYPE_CHECKING:
     import datetime
     from collections.abc import Iterator
 
+    from tpuctl.model import fleet
     from tpuctl.model import health as health_values
+
+
+_ALL_HEALTHY = (states.PartitionState.HEALTHY,) * len(topology.PARTITION_SHAPES)
+_LARGER = {
+    shape: tuple(other for other in topology.SUB_SLICE_SHAPES if other.chips > shape.chips)
+    for shape in topology.SUB_SLICE_SHAPES
+}
 
 
 class Part(NamedTuple):
@@ -32,7 +41,7 @@ class Part(NamedTuple):
 class Tree:
     """Partitions of one cube by shape."""
 
-    __slots__ = ("_larger", "parts")
+    __slots__ = ("parts",)
 
     def __init__(
         self,
@@ -42,22 +51,20 @@ class Tree:
         *,
         allow_degraded: bool,
     ) -> None:
-        bit_of = {host.name: 1 << index for index, host in enumerate(cube.hosts)}
-        by_name = {host.name: host for host in cube.hosts}
         self.parts: dict[topology.Topology, list[Part]] = {shape: [] for shape in topology.SUB_SLICE_SHAPES}
-        for partition in cube.partitions:
-            if partition.shape in self.parts:
-                hosts = tuple(by_name[name] for name in partition.hosts)
-                verdict = health.judge_part(hosts, partition.shape, policy, now).verdict
-                obstacle = obstacles.of_health(verdict, hosts, allow_degraded=allow_degraded)
-                mask = sum(bit_of[name] for name in partition.hosts)
-                self.parts[partition.shape].append(Part(partition.id, mask, obstacle))
+        quiet = all(
+            hosts_health.is_quiet(host) and host.partition_states == _ALL_HEALTHY for host in cube.hosts
+        )
+        for index, shape in enumerate(topology.PARTITION_SHAPES[:-1]):
+            for partition_id, mask in _hosts_by_id(cube.hosts, index).items():
+                obstacle = None
+                if not quiet or mask.bit_count() != shape.hosts:
+                    hosts = tuple(host for bit, host in enumerate(cube.hosts) if mask >> bit & 1)
+                    verdict = health.judge_part(hosts, shape, policy, now).verdict
+                    obstacle = obstacles.of_health(verdict, hosts, allow_degraded=allow_degraded)
+                self.parts[shape].append(Part(partition_id, mask, obstacle))
         for found in self.parts.values():
             found.sort()
-        self._larger = {
-            shape: tuple(other for other in topology.SUB_SLICE_SHAPES if other.chips > shape.chips)
-            for shape in topology.SUB_SLICE_SHAPES
-        }
 
     def free(self, shape: topology.Topology, used: int) -> Iterator[Part]:
         """Partitions of a shape that can be taken while the hosts in `used` are."""
@@ -84,8 +91,15 @@ class Tree:
     def _broken_up(self, shape: topology.Topology, part: Part, used: int) -> int:
         """How many larger free partitions it is a part of."""
         return sum(
-            1
-            for larger in self._larger[shape]
-            for other in self.free(larger, used)
-            if other.hosts & part.hosts
+            1 for larger in _LARGER[shape] for other in self.free(larger, used) if other.hosts & part.hosts
         )
+
+
+def _hosts_by_id(hosts: tuple[fleet.Host, ...], shape: int) -> dict[str, int]:
+    """Partition id -> its hosts, as bits; hosts without an id belong to no partition of the shape."""
+    found: dict[str, int] = {}
+    for bit, host in enumerate(hosts):
+        partition_id = host.partition_ids[shape]
+        if partition_id:
+            found[partition_id] = found.get(partition_id, 0) | 1 << bit
+    return found

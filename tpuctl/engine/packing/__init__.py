@@ -5,5 +5,7 @@ problem    the same as numbers: slices of so many cubes, blocks with room for so
 fast       best fit, made better by filling each block exactly where its numbers allow it
 exact      the optimum with HiGHS; the only module of the engine that knows a library
 fair       whose turn it is
+sorting    units as groups and bundles, and a solution as partitions
+room       the fleet while it is being packed
 plan       class by class, from wishes to partitions
 """

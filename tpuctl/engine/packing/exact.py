@@ -7,7 +7,7 @@ size leaves no symmetry between equal slices, so whole fleets are solved in well
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.engine.packing import fast
 from tpuctl.engine.packing import problem as problems
@@ -20,32 +20,44 @@ _ALMOST_ONE = 0.99
 """Values are whole hosts, so a gap below one host is none."""
 
 
+class Turns(NamedTuple):
+    """What it is worth to serve somebody when several packings are equally good."""
+
+    groups: Sequence[Sequence[float]]
+    """For each group: its first, second ... slice; never increasing."""
+    bundles: Sequence[float]
+
+
 def solve(
     problem: problems.Problem,
     *,
     time_limit_s: float = DEFAULT_TIME_LIMIT_S,
-    turns: Sequence[Sequence[float]] | None = None,
+    turns: Turns | None = None,
 ) -> problems.Solution:
     """The packing that uses the most hosts; after the time limit the best one found, with its bound.
 
-    `turns` gives, for each group, what its first, second ... slice is worth when several packings are
-    equally good: it must not increase. Without it, equals are decided by the solver, always alike.
+    Without `turns`, equals are decided by the method, always alike.
     """
+    best = _most_hosts(problem, time_limit_s)
+    if turns is not None and best.is_optimal and best.hosts < problem.demand_hosts:
+        model = _Model(problem)
+        model.prefer(turns, best.hosts)
+        fair = model.run(time_limit_s)
+        if fair is not None and fair.hosts >= best.hosts:
+            return dataclasses.replace(fair, bound_hosts=best.bound_hosts)
+    return best
+
+
+def _most_hosts(problem: problems.Problem, time_limit_s: float) -> problems.Solution:
     quick = fast.solve(problem)
-    if quick.is_optimal and turns is None:
+    if quick.is_optimal:
         return dataclasses.replace(quick, method="exact")
-    model = _Model(problem)
-    found = model.run(time_limit_s)
-    if found is None or found.hosts < quick.hosts:
-        ceiling = quick.bound_hosts if found is None else min(found.bound_hosts, quick.bound_hosts)
-        return dataclasses.replace(quick, bound_hosts=max(ceiling, quick.hosts))
-    if turns is not None and found.is_optimal:
-        fairer = _Model(problem)
-        fairer.prefer(turns, found.hosts)
-        fair = fairer.run(time_limit_s)
-        if fair is not None and fair.hosts >= found.hosts:
-            found = dataclasses.replace(fair, bound_hosts=found.bound_hosts)
-    return found
+    found = _Model(problem).run(time_limit_s)
+    if found is None:
+        return quick
+    ceiling = min(found.bound_hosts, quick.bound_hosts)
+    best = found if found.hosts >= quick.hosts else quick
+    return dataclasses.replace(best, bound_hosts=max(ceiling, best.hosts))
 
 
 class _Model:
@@ -74,12 +86,14 @@ class _Model:
                 room = problem.healthy[block] + problem.degraded[block]
                 self._rows.append((0.0, room, self._every[block]))
 
-    def prefer(self, turns: Sequence[Sequence[float]], hosts: int) -> None:
+    def prefer(self, turns: Turns, hosts: int) -> None:
         """Keep the number of hosts and decide between equals by turns."""
         worth = {column: cost for column, cost in enumerate(self._costs) if cost}
         self._rows.append((hosts - _ALMOST_ONE, float("inf"), worth))
         self._costs = [0.0] * len(self._costs)
-        for number, values in enumerate(turns):
+        for (bundle, _), column in self._chosen.items():
+            self._costs[column] = turns.bundles[bundle]
+        for number, values in enumerate(turns.groups):
             row = {column: 1.0 for (group, _), column in self._loose.items() if group == number}
             if row:
                 for value in values:
@@ -91,7 +105,7 @@ class _Model:
         import highspy  # noqa: PLC0415 - 0.1 s and a large library that only an optimum needs
 
         # The class itself turns on callbacks when it is made, and that writes a banner to the real stdout.
-        solver = highspy.Highs.__base__()
+        solver: Any = highspy.Highs.__mro__[1]()
         for option, value in (
             ("output_flag", False),
             ("log_to_console", False),
@@ -187,9 +201,7 @@ class _Model:
         }
         hosts = problems.value(self._problem, loose, {number: way for number, (way, _) in bundles.items()})
         bound = hosts if ceiling is None else max(hosts, int(ceiling + 1e-6))
-        return problems.Solution(
-            loose=loose, bundles=bundles, hosts=hosts, bound_hosts=bound, method="exact"
-        )
+        return problems.Solution(loose=loose, bundles=bundles, hosts=hosts, bound_hosts=bound, method="exact")
 
     def _blocks_of(self, number: int, way: int, values: Sequence[int]) -> tuple[int, ...]:
         option = self._problem.bundles[number].options[way]

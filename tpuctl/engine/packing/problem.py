@@ -90,34 +90,3 @@ def value(problem: Problem, loose: Mapping[tuple[int, int], int], bundles: Mappi
     return sum(problem.groups[group].hosts * count for (group, _), count in loose.items()) + sum(
         problem.bundles[bundle].options[option].hosts for bundle, option in bundles.items()
     )
-
-
-def broken_rules(problem: Problem, solution: Solution) -> tuple[str, ...]:
-    """One sentence for each limit that a solution breaks; empty if it is a packing."""
-    found = []
-    strict = [0] * len(problem.healthy)
-    every = [0] * len(problem.healthy)
-    for (group_number, block), count in solution.loose.items():
-        group = problem.groups[group_number]
-        every[block] += group.size * count
-        strict[block] += 0 if group.tolerant else group.size * count
-        if group.block not in (None, block):
-            found.append(f"group {group_number} is in block {block}")
-    for number, group in enumerate(problem.groups):
-        placed = sum(count for (other, _), count in solution.loose.items() if other == number)
-        if placed > group.demand:
-            found.append(f"{placed} of group {number}, wanted {group.demand}")
-    for number, (chosen, blocks) in solution.bundles.items():
-        bundle = problem.bundles[number]
-        option = bundle.options[chosen]
-        if len(blocks) != len(option.sizes) or (option.same_block and len(set(blocks)) > 1):
-            found.append(f"bundle {number} is not where it should be")
-        for size, block in zip(option.sizes, blocks, strict=False):
-            every[block] += size
-            strict[block] += 0 if bundle.tolerant else size
-            if bundle.block not in (None, block):
-                found.append(f"bundle {number} is in block {block}")
-    for block, (healthy, degraded) in enumerate(zip(problem.healthy, problem.degraded, strict=True)):
-        if strict[block] > healthy or every[block] > healthy + degraded:
-            found.append(f"block {block} is overfull")
-    return tuple(found)

@@ -116,7 +116,7 @@ class ComputeApi:
         home = self._reservation(call)
         items = (reservations.block(block, self._clock) for block in home.blocks)
         link = f"{reservations.link(home)}/reservationBlocks"
-        return listing.listing("compute#reservationBlockList", link, items, call.query)
+        return listing.listing("compute#reservationBlock", link, items, call.query)
 
     def _get_block(self, call: endpoint.Call) -> Json:
         full = _view(call, _BLOCK_VIEWS) == "FULL"
@@ -126,28 +126,28 @@ class ComputeApi:
         block = self._block(call)
         items = (reservations.subblock(cube, self._clock) for cube in block.subblocks)
         link = f"{reservations.block_link(block)}/reservationSubBlocks"
-        return listing.listing("compute#reservationSubBlockList", link, items, call.query)
+        return listing.listing("compute#reservationSubBlock", link, items, call.query)
 
     def _get_subblock(self, call: endpoint.Call) -> Json:
         _view(call, _SUBBLOCK_VIEWS)
         block, name = self._block(call), call.path["subblock"]
         for cube in block.subblocks:
-            if cube.name == name:
+            if name in reservations.names(reservations.subblock_link(cube)):
                 return {"resource": reservations.subblock(cube, self._clock)}
         parent = reservations.block_link(block).removeprefix(f"{operations.COMPUTE}/")
         raise errors.ApiError(404, f"The resource '{parent}/reservationSubBlocks/{name}' was not found")
 
     def _reservation(self, call: endpoint.Call) -> hardware.Reservation:
         zone, name = self._zone(call), call.path["reservation"]
-        home = self._machines.reservations.get(name)
-        if home is None or reservations.place(home) != zone:
-            raise errors.ApiError(404, f"The resource '{zone.path}/reservations/{name}' was not found")
-        return home
+        for home in self._machines.reservations.values():
+            if reservations.place(home) == zone and name in reservations.names(reservations.link(home)):
+                return home
+        raise errors.ApiError(404, f"The resource '{zone.path}/reservations/{name}' was not found")
 
     def _block(self, call: endpoint.Call) -> hardware.Block:
         home, name = self._reservation(call), call.path["block"]
         for block in home.blocks:
-            if block.name == name:
+            if name in reservations.names(reservations.block_link(block)):
                 return block
         parent = reservations.link(home).removeprefix(f"{operations.COMPUTE}/")
         raise errors.ApiError(404, f"The resource '{parent}/reservationBlocks/{name}' was not found")

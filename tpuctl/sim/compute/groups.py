@@ -28,6 +28,14 @@ _ACTIONS = {
     hardware.VmStatus.STOPPING: "deleting",
 }
 
+_UPDATE_POLICY: Json = {
+    "maxSurge": {"fixed": 1},
+    "maxUnavailable": {"fixed": 1},
+    "minimalAction": "REPLACE",
+    "replacementMethod": "SUBSTITUTE",
+    "type": "OPPORTUNISTIC",
+}
+
 
 class Groups:
     """Shows node pools as the instance groups that make their VMs."""
@@ -75,6 +83,7 @@ class Groups:
             "selfLink": link,
             "status": self._status(pool, counts),
             "targetSize": pool.size,
+            "updatePolicy": _UPDATE_POLICY,
             "zone": zone.link,
         }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import http
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.sim import partitions
@@ -136,5 +137,5 @@ class Operations:
         if shown.failure is not None:
             view["error"] = {"errors": [{"code": shown.failure.code, "message": shown.failure.message}]}
             view["httpErrorStatusCode"] = shown.failure.http_status
-            view["httpErrorMessage"] = "BAD REQUEST"
+            view["httpErrorMessage"] = http.HTTPStatus(shown.failure.http_status).phrase.upper()
         return view

@@ -62,6 +62,7 @@ def reservation(shown: hardware.Reservation, clock: clocks.Clock) -> Json:
             "vmFamily": "VM_FAMILY_CLOUD_TPU_POD_SLICE_TPU7X",
         },
         "deploymentType": "DENSE",
+        "reservationSharingPolicy": {"serviceShareType": "DISALLOW_ALL"},
         "resourceStatus": {
             "healthInfo": {
                 "degradedBlockCount": degraded,
@@ -107,6 +108,7 @@ def block(shown: hardware.Block, clock: clocks.Clock, *, full: bool = False) -> 
         "reservationMaintenance": _maintenance(cubes, clock),
         "reservationSubBlockCount": len(cubes),
         "reservationSubBlockInUseCount": sum(cube.used > 0 for cube in cubes),
+        "selfLinkWithId": _with_id(block_link(shown)),
         "status": "READY",
     }
 
@@ -141,6 +143,7 @@ def subblock(shown: hardware.SubBlock, clock: clocks.Clock) -> Json:
         "inUseHostCount": shown.used,
         "physicalTopology": {"block": shown.block.id, "cluster": home.cluster_id, "subBlock": shown.id},
         "reservationSubBlockMaintenance": _maintenance([shown], clock),
+        "selfLinkWithId": _with_id(subblock_link(shown)),
         "status": "READY",
     }
 
@@ -197,6 +200,15 @@ def upcoming_maintenance(cube: hardware.SubBlock, clock: clocks.Clock) -> Json |
         "windowEndTime": times.rfc3339(clock, plan.window_end_s),
         "windowStartTime": times.rfc3339(clock, plan.window_start_s),
     }
+
+
+def names(self_link: str) -> tuple[str, str]:
+    """Return what addresses a resource in a path: its name, or its id instead."""
+    return self_link.rpartition("/")[2], partitions.numeric_id(self_link)
+
+
+def _with_id(self_link: str) -> str:
+    return f"{self_link.rpartition('/')[0]}/{partitions.numeric_id(self_link)}"
 
 
 def _common(kind: str, name: str, self_link: str, zone: operations.Place, clock: clocks.Clock) -> Json:

@@ -42,11 +42,9 @@ class Operation:
     pool: str | None
     started_s: float
     progress: Callable[[], dict[str, int]] | None
-    """Gives the metrics of the moment; None if there are none."""
+    """Gives the metrics of the moment; None if there are none, or no more."""
     ended_s: float | None = None
     failure: Failure | None = None
-    final: dict[str, int] | None = None
-    """The metrics at the end."""
 
     @property
     def running(self) -> bool:
@@ -106,8 +104,7 @@ class Operations:
         """End a running operation, well or with a failure."""
         operation.ended_s = self._clock.now_s
         operation.failure = failure
-        if operation.progress is not None:
-            operation.final, operation.progress = operation.progress(), None
+        operation.progress = None
         del self._running[operation.name]
 
 

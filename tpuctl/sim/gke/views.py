@@ -33,11 +33,40 @@ _CONFIG_DEFAULTS: Json = {
     "diskType": "hyperdisk-balanced",
     "effectiveCgroupMode": "EFFECTIVE_CGROUP_MODE_V2",
     "imageType": "COS_CONTAINERD",
+    "kubeletConfig": {"insecureKubeletReadonlyPortEnabled": False},
     "metadata": {"disable-legacy-endpoints": "true"},
     "oauthScopes": _SCOPES,
     "serviceAccount": "default",
     "shieldedInstanceConfig": {"enableIntegrityMonitoring": True},
+    "windowsNodeConfig": {},
 }
+_POD_RANGE_PREFIX = 14
+_POD_RANGE = f"10.92.0.0/{_POD_RANGE_PREFIX}"
+_SERVICE_RANGE = "34.118.224.0/20"
+_CLUSTER_DEFAULTS: Json = {
+    "autopilot": {},
+    "clusterIpv4Cidr": _POD_RANGE,
+    "databaseEncryption": {"currentState": "CURRENT_STATE_DECRYPTED", "state": "DECRYPTED"},
+    "defaultMaxPodsConstraint": {"maxPodsPerNode": "110"},
+    "endpoint": "127.0.0.1",
+    "ipAllocationPolicy": {
+        "clusterIpv4Cidr": _POD_RANGE,
+        "clusterIpv4CidrBlock": _POD_RANGE,
+        "servicesIpv4Cidr": _SERVICE_RANGE,
+        "servicesIpv4CidrBlock": _SERVICE_RANGE,
+        "stackType": "IPV4",
+        "useIpAliases": True,
+    },
+    "legacyAbac": {},
+    "loggingService": "logging.googleapis.com/kubernetes",
+    "monitoringService": "monitoring.googleapis.com/kubernetes",
+    "network": "default",
+    "releaseChannel": {"channel": "RAPID"},
+    "servicesIpv4Cidr": _SERVICE_RANGE,
+    "shieldedNodes": {"enabled": True},
+    "subnetwork": "default",
+}
+"""What a cluster says that nothing here changes."""
 
 
 def etag(*parts: object) -> str:
@@ -56,26 +85,22 @@ def with_defaults(request: Json, version: str) -> Json:
         "upgradeSettings": {"maxSurge": 1},
     }
     filled = {**defaults, **request, "version": version}
-    filled["config"] = {**_CONFIG_DEFAULTS, **request["config"]}
+    config = filled["config"] = {**_CONFIG_DEFAULTS, **request["config"]}
+    config["bootDisk"] = {"diskType": config["diskType"], "sizeGb": str(config["diskSizeGb"])}
     filled["upgradeSettings"] = {"strategy": "SURGE", **filled["upgradeSettings"]}
     return filled
 
 
 def pool(cluster: model.Cluster, shown: model.NodePool) -> Json:
     """Return a NodePool; false and zero are left out, as the service does."""
-    group = f"{COMPUTE}/projects/{cluster.project}/zones/{shown.zone}/instanceGroupManagers/{shown.group}"
     conditions = [condition(one) for one in shown.conditions]
     view: Json = {
         **shown.request,
         "management": {key: flag for key, flag in shown.request["management"].items() if flag},
         "etag": etag(shown.name, shown.size, shown.status, shown.conditions, shown.created_s),
-        "instanceGroupUrls": [group],
-        "networkConfig": {
-            "podIpv4CidrBlock": "10.92.0.0/14",
-            "podRange": f"{shown.name}-pods",
-            "subnetwork": f"projects/{cluster.project}/regions/{cluster.location}/subnetworks/default",
-        },
-        "podIpv4CidrSize": 24,
+        "instanceGroupUrls": [_group(cluster, shown)],
+        "networkConfig": _pool_network(cluster, shown),
+        "podIpv4CidrSize": _pod_prefix(shown.max_pods),
         "selfLink": f"{CONTAINER}/{cluster.pool_path(shown.name)}",
         "status": str(shown.status),
     }
@@ -83,6 +108,30 @@ def pool(cluster: model.Cluster, shown: model.NodePool) -> Json:
         view["conditions"] = conditions
         view["statusMessage"] = shown.conditions[0].message
     return view
+
+
+def _group(cluster: model.Cluster, shown: model.NodePool) -> str:
+    return f"{COMPUTE}/projects/{cluster.project}/zones/{shown.zone}/instanceGroupManagers/{shown.group}"
+
+
+def _pool_network(cluster: model.Cluster, shown: model.NodePool) -> Json:
+    tag = partitions.opaque_id("pod range", cluster.path, shown.name)[:8]
+    view: Json = {
+        "podIpv4CidrBlock": _POD_RANGE,
+        "podRange": f"{shown.name}-pods-{tag}",
+        "subnetwork": _subnetwork(cluster),
+    }
+    used = len(shown.joined) * 2.0 ** (_POD_RANGE_PREFIX - _pod_prefix(shown.max_pods))
+    return {**view, "podIpv4RangeUtilization": round(used, 4)} if used else view
+
+
+def _subnetwork(cluster: model.Cluster) -> str:
+    return f"projects/{cluster.project}/regions/{cluster.location}/subnetworks/default"
+
+
+def _pod_prefix(pods: int) -> int:
+    """Prefix length of a node's pod range: at least twice as many addresses as pods. Published."""
+    return 31 - (pods - 1).bit_length()
 
 
 def condition(one: model.Condition) -> Json:
@@ -94,33 +143,34 @@ def cluster(shown: model.Cluster, clock: clocks.Clock) -> Json:
     pools = list(shown.pools.values())
     slices = {"enabled": True} if shown.slice_controller else {}
     view: Json = {
+        **_CLUSTER_DEFAULTS,
         "addonsConfig": {
             "gcePersistentDiskCsiDriverConfig": {"enabled": True},
             "kubernetesDashboard": {"disabled": True},
             "networkPolicyConfig": {"disabled": True},
             "sliceControllerConfig": slices,
         },
-        "autopilot": {},
         "createTime": times.rfc3339(clock, shown.created_s),
         "currentMasterVersion": shown.version,
         "currentNodeVersion": shown.version,
-        "defaultMaxPodsConstraint": {"maxPodsPerNode": "110"},
-        "endpoint": "127.0.0.1",
         "etag": etag(shown.name, shown.slice_controller, shown.reconciling, len(pools)),
         "id": partitions.opaque_id(shown.path) + partitions.opaque_id("2", shown.path),
         "initialClusterVersion": shown.version,
+        "labelFingerprint": etag("labels", shown.path),
         "location": shown.location,
         "locations": list(shown.zones),
         "name": shown.name,
-        "network": "default",
-        "releaseChannel": {"channel": "RAPID"},
+        "networkConfig": {
+            "network": f"projects/{shown.project}/global/networks/default",
+            "subnetwork": _subnetwork(shown),
+        },
         "selfLink": f"{CONTAINER}/{shown.path}",
         "status": "RECONCILING" if shown.reconciling else "RUNNING",
-        "subnetwork": "default",
         "zone": shown.location,
     }
     if pools:
         view["currentNodeCount"] = sum(len(one.joined) for one in pools)
+        view["instanceGroupUrls"] = [_group(shown, one) for one in pools]
         view["nodePools"] = [pool(shown, one) for one in pools]
     return view
 
@@ -141,9 +191,10 @@ def operation(owner: model.Cluster, shown: operations.Operation, clock: clocks.C
         "targetLink": f"{CONTAINER}/{target}",
         "zone": owner.location,
     }
-    metrics = shown.progress() if shown.progress is not None else shown.final
-    if metrics is not None:
-        view["progress"] = {"metrics": list(_metrics(metrics))}
+    # Recorded operations on node pools say nothing of progress when they begin and when they are done; in
+    # between, the metrics are those of the API's documentation.
+    if shown.progress is not None and clock.now_s > shown.started_s:
+        view["progress"] = {"metrics": list(_metrics(shown.progress()))}
     if shown.ended_s is not None:
         view["endTime"] = times.rfc3339(clock, shown.ended_s)
     if shown.failure is not None:

@@ -1,0 +1,276 @@
+"""The crash matrix: form, deform and swap survive kill -9 at every write and every API fault at every call.
+
+The default run takes every kind of write with every fault; `-m slow` takes every call with every fault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e import crash_cases, crash_scenarios, crash_stage, kill_cases
+from tpuctl.cloud import kube
+
+if TYPE_CHECKING:
+    import pathlib
+    from collections.abc import Callable, Iterator, Sequence
+
+SCENARIOS: dict[str, Callable[[], crash_scenarios.Scenario]] = {
+    "form": crash_scenarios.Form,
+    "deform": crash_scenarios.Deform,
+    "swap": lambda: crash_scenarios.Swap(dead_host=False),
+    "swap of a dead host": lambda: crash_scenarios.Swap(dead_host=True),
+}
+MATRIX = ("form", "deform", "swap of a dead host")
+WAYS = {
+    "form": (crash_scenarios.AGAIN, crash_scenarios.RESUME, crash_scenarios.ABORT),
+    "deform": (crash_scenarios.AGAIN, crash_scenarios.RESUME, crash_scenarios.ABORT),
+    "swap": (crash_scenarios.AGAIN, crash_scenarios.ABORT, crash_scenarios.RESUME),
+    # Going back to a cube with a dead host has to wait for its repair.
+    "swap of a dead host": (crash_scenarios.AGAIN, crash_scenarios.RESUME),
+}
+SHOWN = 5
+"""So many failures are printed in full."""
+
+
+played: list[Tally] = []
+"""All sets of cases of this run of pytest."""
+
+
+@dataclasses.dataclass
+class Tally:
+    """What a set of cases came to."""
+
+    name: str
+    cases: int = 0
+    missed: int = 0
+    """The command ended without the call at which it was to be hit."""
+    failures: list[str] = dataclasses.field(default_factory=list)
+
+    def report(self, capsys: pytest.CaptureFixture[str], record: Callable[[str, object], None]) -> None:
+        """Print one line, note the numbers, fail if any case did."""
+        played.append(self)
+        record("cases", self.cases)
+        record("failures", len(self.failures))
+        with capsys.disabled():
+            print(f"\ncrash matrix, {self.name}: {self.cases} cases, {len(self.failures)} failures ", end="")
+        assert not self.failures, "\n\n".join(self.failures[:SHOWN])
+        # Waiting takes more or fewer reads from time to time.
+        assert self.missed <= max(self.cases // 20, 1)
+
+
+class Theatre:
+    """A stage that is used again for case after case, and built anew after a failure."""
+
+    def __init__(
+        self, home: pathlib.Path, build: Callable[[pathlib.Path], contextlib.AbstractContextManager]
+    ) -> None:
+        self._home = home
+        self._build = build
+        self._open = contextlib.ExitStack()
+        self._stage: crash_stage.Stage | None = None
+
+    @property
+    def stage(self) -> crash_stage.Stage:
+        if self._stage is None:
+            self._stage = self._open.enter_context(self._build(self._home))
+        return self._stage
+
+    def close(self) -> None:
+        self._stage = None
+        self._open.close()
+
+    def play(self, tally: Tally, case: object, act: Callable[[crash_stage.Stage], Sequence[str]]) -> None:
+        """One case; an exception is a failure of that case, not the end of the matrix."""
+        tally.cases += 1
+        try:
+            wrong = act(self.stage)
+        except Exception:  # noqa: BLE001 - shown, and counted as a failure
+            wrong = [traceback.format_exc()]
+        if wrong:
+            tally.failures.append("\n  ".join([f"{tally.name}: {case}", *wrong]))
+            self.close()
+
+
+@pytest.fixture(scope="module")
+def quick_clients() -> Iterator[None]:
+    """Clients that do not wait half a minute for an answer, and ask for small pages."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kube, "READ_TIMEOUT_S", crash_cases.SHORT_READ_S)
+        patched.setattr(kube, "PAGE_SIZE", crash_cases.SMALL_PAGE)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def total(request: pytest.FixtureRequest) -> Iterator[None]:
+    """One line at the end that sums everything up."""
+    yield
+    cases, failures = sum(one.cases for one in played), sum(len(one.failures) for one in played)
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print(f"\ncrash matrix, in all: {cases} cases, {failures} failures")
+
+
+@pytest.fixture
+def theatre(tmp_path: pathlib.Path, quick_clients: None) -> Iterator[Theatre]:
+    made = Theatre(tmp_path, crash_stage.in_virtual_time)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def real_theatre(tmp_path: pathlib.Path) -> Iterator[Theatre]:
+    made = Theatre(tmp_path, kill_cases.in_real_time)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def points(
+    tmp_path_factory: pytest.TempPathFactory, quick_clients: None
+) -> dict[str, list[crash_cases.Point]]:
+    """Scenario -> its calls, as they are when nothing goes wrong."""
+    with crash_stage.in_virtual_time(tmp_path_factory.mktemp("points")) as stage:
+        return {name: crash_cases.points_of(stage, make()) for name, make in SCENARIOS.items()}
+
+
+@pytest.fixture
+def complete(request: pytest.FixtureRequest) -> None:
+    """For tests that take many minutes: only if they were asked for."""
+    if "slow" not in request.config.option.markexpr:
+        pytest.skip("the complete matrix takes long; it runs with -m slow")
+
+
+# -- API faults, in process, virtual time --------------------------------------------------------------------
+
+
+def api_cases(
+    theatre: Theatre, name: str, chosen: Sequence[tuple[str, crash_cases.Point]], *, lasting: bool = False
+) -> Tally:
+    """Run these faults at these calls of a scenario."""
+    tally = Tally(f"{name}, API faults" + (" that last" if lasting else ""))
+    scenario = SCENARIOS[name]()
+    for turn, (fault, point) in enumerate(chosen):
+        case = crash_cases.Case(fault, point, WAYS[name][turn % len(WAYS[name])], lasting)
+
+        def act(stage: crash_stage.Stage, case: crash_cases.Case = case) -> Sequence[str]:
+            verdict = crash_cases.run(stage, scenario, case)
+            tally.missed += not verdict.hit
+            return verdict.wrong
+
+        theatre.play(tally, case, act)
+    return tally
+
+
+def lists(found: Sequence[crash_cases.Point]) -> list[crash_cases.Point]:
+    return [point for point in found if point.verb == "list"]
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_every_api_fault_at_every_kind_of_write(
+    theatre: Theatre,
+    points: dict[str, list[crash_cases.Point]],
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    """python-base#57, kueue#14244 and their like: whatever the API does, the next run gets there."""
+    matrix = {scenario: points[scenario] for scenario in MATRIX}
+    chosen = crash_cases.of_every_kind(matrix, list(crash_cases.FAULTS))[name]
+    [expired] = crash_cases.EXPIRED
+    chosen += [(expired, point) for point in lists(points[name])[:: crash_cases.EVERY_SO_MANY]]
+    api_cases(theatre, name, chosen).report(capsys, record_property)
+
+
+@pytest.mark.parametrize("name", ["form", "deform", "swap"])
+def test_an_api_that_goes_away_at_some_call_and_stays_away(
+    theatre: Theatre,
+    points: dict[str, list[crash_cases.Point]],
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Nothing that would tidy up gets through either: what is left must do."""
+    writes = [point for point in points[name] if point.is_write]
+    chosen = [
+        (crash_cases.OUTAGES[turn % len(crash_cases.OUTAGES)], point) for turn, point in enumerate(writes)
+    ]
+    api_cases(theatre, name, chosen, lasting=True).report(capsys, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [*crash_cases.FAULTS, *crash_cases.EXPIRED])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_api_fault_at_every_call(
+    complete: None,
+    theatre: Theatre,
+    points: dict[str, list[crash_cases.Point]],
+    name: str,
+    fault: str,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    calls = lists(points[name]) if fault in crash_cases.EXPIRED else points[name]
+    api_cases(theatre, name, [(fault, point) for point in calls]).report(capsys, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", crash_cases.OUTAGES)
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_an_outage_from_every_call_on(
+    complete: None,
+    theatre: Theatre,
+    points: dict[str, list[crash_cases.Point]],
+    name: str,
+    fault: str,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    chosen = [(fault, point) for point in points[name]]
+    api_cases(theatre, name, chosen, lasting=True).report(capsys, record_property)
+
+
+# -- kill -9, real processes ---------------------------------------------------------------------------------
+
+
+def kills(theatre: Theatre, name: str, found: Sequence[kill_cases.Kill]) -> Tally:
+    """Kill and go on, again and again."""
+    tally = Tally(f"{name}, kill -9")
+    scenario = SCENARIOS[name]()
+    for kill in found:
+
+        def act(stage: crash_stage.Stage, kill: kill_cases.Kill = kill) -> Sequence[str]:
+            return kill_cases.run(stage, scenario, kill)
+
+        theatre.play(tally, kill, act)
+    return tally
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_killed_at_every_write_before_and_after(
+    real_theatre: Theatre,
+    points: dict[str, list[crash_cases.Point]],
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    """slurm-operator#249: who dies leaves the old state, or a record that the next run finishes."""
+    found = kill_cases.before_and_after(points[name])
+    kills(real_theatre, name, found).report(capsys, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_killed_at_every_write_in_every_way(
+    complete: None,
+    real_theatre: Theatre,
+    points: dict[str, list[crash_cases.Point]],
+    name: str,
+    capsys: pytest.CaptureFixture[str],
+    record_property: Callable[[str, object], None],
+) -> None:
+    found = kill_cases.in_every_way(points[name], WAYS[name])
+    kills(real_theatre, name, found).report(capsys, record_property)

@@ -1,0 +1,392 @@
+"""Why a request does not fit, and what would make it fit.
+
+Every way out that is named has been tried: its actions are applied to the snapshot and placement is asked
+again. What cannot be shown to work is not suggested.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from tpuctl.engine import backfill, changes, defrag, placement, preemption
+from tpuctl.engine.inventory import recent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tpuctl.engine import tenancy
+    from tpuctl.engine.inventory import stock
+    from tpuctl.model import fleet, topology
+
+Obstacle = placement.Obstacle
+
+
+class Act(enum.StrEnum):
+    """What can be done; the value is what people read."""
+
+    UNCORDON = "uncordon"
+    RELEASE = "release hold"
+    ALLOW_DEGRADED = "allow degraded cubes"
+    SWAP = "swap"
+    MOVE = "move"
+    WAIT = "wait for the end of"
+    PREEMPT = "preempt"
+    REPAIR = "repair"
+    FALL_BACK = "use the fallback"
+
+
+class Action(NamedTuple):
+    """One thing to do."""
+
+    act: Act
+    target: str
+    """A cube, a slice, or a shape."""
+    detail: str = ""
+    partition_ids: tuple[str, ...] = ()
+    """For a move or a swap: what the slice has afterwards."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Way:
+    """Actions that together make the request fit; verified."""
+
+    actions: tuple[Action, ...]
+    request: placement.Request
+    """What is then asked for: the request itself, unless it was softened."""
+    placement: placement.Placement
+    disturbed_chips: int
+    """Chips of running slices that are ended, moved or swapped."""
+    delay_h: float
+    cost_chip_h: float
+    """What it costs altogether, by the assumptions of `Costs`."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Assumptions by which ways are compared; inputs, not facts."""
+
+    moves: defrag.Costs = defrag.DEFAULT_COSTS
+    lost_h: float = 1.0
+    """Hours of work that a preempted slice loses."""
+    repair_h: float = 72.0
+    """How long a repair takes: hosts that are reported faulty are away for 3 to 14 days."""
+    swap_h: float = 0.1
+    """A swap interrupts a slice for some minutes."""
+    fallback_h: float = 24.0
+    """A smaller slice misses chips for so long."""
+
+
+DEFAULT_COSTS = Costs()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked."""
+
+    request: placement.Request
+    tenants: tenancy.Tenants
+    priority: int = 0
+    fallbacks: tuple[topology.Topology, ...] = ()
+    costs: Costs = DEFAULT_COSTS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Advice:
+    """The refusal, and the ways out, the cheapest first."""
+
+    refusal: placement.Refusal
+    ways: tuple[Way, ...]
+
+
+def advise(snapshot: fleet.Fleet, question: Question) -> placement.Placement | Advice:
+    """The placement if the request fits now, else why not and what would help."""
+    found = placement.place(snapshot, question.request)
+    if isinstance(found, placement.Placement):
+        return found
+    ways = [way for attempt in _SINGLE for way in attempt(snapshot, question)]
+    if not any(way.actions[0].act is not Act.FALL_BACK for way in ways):
+        ways += _mixed(snapshot, question)
+    order = list(Act)
+    ways.sort(key=lambda way: (way.cost_chip_h, order.index(way.actions[0].act), way.actions))
+    return Advice(refusal=found, ways=tuple(ways))
+
+
+def apply(snapshot: fleet.Fleet, way: Way) -> fleet.Fleet:
+    """The fleet after the actions of a way."""
+    for action in way.actions:
+        snapshot = _applied(snapshot, action)
+    return snapshot
+
+
+def _applied(snapshot: fleet.Fleet, action: Action) -> fleet.Fleet:
+    target = (action.target,)
+    if action.act is Act.UNCORDON:
+        return changes.uncordoned(snapshot, target)
+    if action.act is Act.RELEASE:
+        return changes.without_claims(snapshot, target)
+    if action.act is Act.REPAIR:
+        return changes.repaired(snapshot, target)
+    if action.act in (Act.WAIT, Act.PREEMPT):
+        return changes.without_slices(snapshot, target)
+    if action.act in (Act.MOVE, Act.SWAP):
+        return changes.moved(snapshot, action.target, action.partition_ids)
+    return snapshot  # the request changes, not the fleet
+
+
+def _way(
+    snapshot: fleet.Fleet,
+    actions: Sequence[Action],
+    request: placement.Request,
+    *,
+    disturbed_chips: int = 0,
+    delay_h: float = 0.0,
+    cost_chip_h: float = 0.0,
+) -> Iterator[Way]:
+    """The way, if it works."""
+    after = snapshot
+    for action in actions:
+        after = _applied(after, action)
+    found = placement.place(after, request)
+    if isinstance(found, placement.Placement):
+        yield Way(
+            actions=tuple(actions),
+            request=request,
+            placement=found,
+            disturbed_chips=disturbed_chips,
+            delay_h=delay_h,
+            cost_chip_h=cost_chip_h + request.topology.chips * delay_h,
+        )
+
+
+def _by_waiting(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
+    soon = backfill.shadow(snapshot, question.request, question.tenants)
+    if soon is not None:
+        delay_h = (soon.at - snapshot.observed_at).total_seconds() / 3600
+        ends = _needed(snapshot, question.request, soon.ends)
+        yield from _way(
+            snapshot, [Action(Act.WAIT, name) for name in ends], question.request, delay_h=delay_h
+        )
+
+
+def _needed(snapshot: fleet.Fleet, request: placement.Request, names: Sequence[str]) -> tuple[str, ...]:
+    """Only those ends that make it fit: not whoever ends before for other reasons elsewhere."""
+    needed = list(names)
+    for name in names:
+        fewer = [other for other in needed if other != name]
+        if isinstance(placement.place(changes.without_slices(snapshot, fewer), request), placement.Placement):
+            needed = fewer
+    return tuple(needed)
+
+
+def _by_preempting(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
+    found = preemption.choose(snapshot, question.request, question.tenants, question.priority)
+    if found is not None:
+        yield from _way(
+            snapshot,
+            [Action(Act.PREEMPT, name) for name in found.victims],
+            question.request,
+            disturbed_chips=found.chips,
+            cost_chip_h=found.chips * question.costs.lost_h,
+        )
+
+
+def _by_moving(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
+    found = defrag.plan(snapshot, question.request, question.tenants, question.costs.moves)
+    if isinstance(found, defrag.Plan):
+        actions = [
+            Action(Act.MOVE, move.slice_name, f"to block {move.to_block}", move.new_partitions)
+            for move in found.moves
+        ]
+        chips = sum(move.topology.chips for move in found.moves)
+        yield from _way(
+            snapshot,
+            actions,
+            question.request,
+            disturbed_chips=chips,
+            cost_chip_h=found.cost_chip_h,
+        )
+
+
+def _by_mending(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
+    """Cubes that nobody uses, made usable: open what is closed, and only then repair what is broken."""
+    index = recent.of(snapshot, question.request.terms)
+    for acts in ((Act.UNCORDON, Act.RELEASE), (Act.UNCORDON, Act.RELEASE, Act.REPAIR)):
+        tries = sorted(
+            (len(actions), block, actions)
+            for block in range(len(index.blocks))
+            if question.request.block in (None, index.blocks[block])
+            and (actions := _mending(index, block, question.request, acts)) is not None
+        )
+        for _, _, actions in tries[:1]:
+            repairs = any(action.act is Act.REPAIR for action in actions)
+            delay_h = question.costs.repair_h if repairs else 0.0
+            found = list(_way(snapshot, actions, question.request, delay_h=delay_h))
+            yield from found
+            if found:
+                return
+
+
+_MENDED_BY = {
+    Obstacle.CORDONED: Act.UNCORDON,
+    Obstacle.HELD: Act.RELEASE,
+    Obstacle.DEGRADED: Act.REPAIR,
+    Obstacle.UNHEALTHY: Act.REPAIR,
+    Obstacle.INCOMPLETE: Act.REPAIR,
+    Obstacle.UNKNOWN: Act.REPAIR,
+    Obstacle.NO_NODES: Act.REPAIR,
+}
+
+
+def _mending(
+    index: stock.Stock, block: int, request: placement.Request, acts: Sequence[Act]
+) -> list[Action] | None:
+    """Actions on unused cubes of a block that make up what is missing; None if they do not suffice."""
+    if request.topology.is_sub_slice:
+        missing = 1
+    else:
+        missing = request.topology.cubes + request.keep_free - index.free[block].bit_count()
+    order = list(_MENDED_BY)
+    found: list[tuple[int, str, Action]] = []
+    for slot in index.slots[block]:
+        obstacle = slot.whole_obstacle
+        if obstacle is None or obstacle not in _MENDED_BY or _MENDED_BY[obstacle] not in acts:
+            continue
+        if obstacle is Obstacle.HELD and slot.obstacle is not None:
+            continue  # held for a reason, it seems
+        if request.admits(slot.cube.id, slot.cube.id):
+            action = Action(_MENDED_BY[obstacle], slot.cube.id, str(obstacle))
+            found.append((order.index(obstacle), slot.cube.id, action))
+    found.sort()
+    return [action for _, _, action in found[:missing]] if len(found) >= missing else None
+
+
+def _by_allowing(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
+    if not question.request.allow_degraded:
+        softer = dataclasses.replace(question.request, allow_degraded=True)
+        yield from _way(snapshot, [Action(Act.ALLOW_DEGRADED, str(softer.topology))], softer)
+
+
+def _by_swapping(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
+    """Give degraded cubes to slices that can do with them and take their healthy ones."""
+    request = question.request
+    if request.topology.is_sub_slice or request.allow_degraded:
+        return
+    index = recent.of(snapshot, request.terms)
+    for block, block_id in enumerate(index.blocks):
+        if request.block not in (None, block_id):
+            continue
+        missing = request.topology.cubes + request.keep_free - index.free[block].bit_count()
+        worn = [slot.cube.id for slot in index.slots[block] if slot.whole_obstacle is Obstacle.DEGRADED]
+        actions, chips = _exchanges(snapshot, index, block, question, worn[:missing])
+        if sum(len(action.detail.split(", ")) for action in actions) >= missing:
+            yield from _way(
+                snapshot,
+                actions,
+                request,
+                disturbed_chips=chips,
+                cost_chip_h=chips * question.costs.swap_h,
+            )
+            return
+
+
+def _exchanges(
+    snapshot: fleet.Fleet, index: stock.Stock, block: int, question: Question, worn: Sequence[str]
+) -> tuple[list[Action], int]:
+    """Swaps that use up the degraded cubes, in as few slices as possible."""
+    left = list(worn)
+    actions, chips = [], 0
+    healthy: dict[str, list[str]] = {}
+    for slot in index.slots[block]:
+        if len(slot.holders) == 1 and slot.obstacle is None and not slot.claims:
+            healthy.setdefault(next(iter(slot.holders)), []).append(slot.cube.id)
+    for name, cubes in sorted(healthy.items(), key=lambda entry: (-len(entry[1]), entry[0])):
+        item = snapshot.slices_by_name[name]
+        fits = (
+            question.tenants.of(item).allow_degraded
+            and question.tenants.may_be_moved(item, snapshot.observed_at)
+            and item.topology is not None
+            and not item.topology.is_sub_slice
+        )
+        if not left or not fits or item.topology is None:
+            continue
+        count = min(len(left), len(cubes))
+        old, new, left = cubes[:count], left[:count], left[count:]
+        ids = tuple(sorted({*item.partition_ids} - {*old} | {*new}))
+        exchanged = ", ".join(f"{bad} for {good}" for bad, good in zip(old, new, strict=True))
+        actions.append(Action(Act.SWAP, name, exchanged, ids))
+        chips += item.topology.chips
+    return actions, chips
+
+
+def _by_falling_back(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
+    for shape in question.fallbacks:
+        softer = dataclasses.replace(question.request, topology=shape)
+        lost = max(question.request.topology.chips - shape.chips, 0)
+        found = list(
+            _way(
+                snapshot,
+                [Action(Act.FALL_BACK, str(shape))],
+                softer,
+                cost_chip_h=lost * question.costs.fallback_h,
+            )
+        )
+        yield from found
+        if found:
+            return
+
+
+_SINGLE: tuple[Callable[[fleet.Fleet, Question], Iterator[Way]], ...] = (
+    _by_mending,
+    _by_allowing,
+    _by_swapping,
+    _by_moving,
+    _by_waiting,
+    _by_preempting,
+    _by_falling_back,
+)
+
+
+def _mixed(snapshot: fleet.Fleet, question: Question) -> list[Way]:
+    """Where no single kind of action suffices: mend all that can be mended, then make room for the rest."""
+    index = recent.of(snapshot, question.request.terms)
+    mends = [
+        Action(_MENDED_BY[obstacle], slot.cube.id, str(obstacle))
+        for block, slots in enumerate(index.slots)
+        if question.request.block in (None, index.blocks[block])
+        for slot in slots
+        if (obstacle := slot.whole_obstacle) in _MENDED_BY
+        and question.request.admits(slot.cube.id, slot.cube.id)
+    ]
+    mended = snapshot
+    for action in mends:
+        mended = _applied(mended, action)
+    ways: list[Way] = []
+    for attempt in (_by_moving, _by_waiting, _by_preempting):
+        for rest in attempt(mended, question):
+            block_cubes = {slot.cube.id for slot in index.slots[index.number_of_block[rest.placement.block]]}
+            used = [action for action in mends if action.target in block_cubes]
+            repairs = any(action.act is Act.REPAIR for action in used)
+            delay_h = max(rest.delay_h, question.costs.repair_h if repairs else 0.0)
+            cost = rest.cost_chip_h - rest.delay_h * question.request.topology.chips
+            needed = _trimmed(snapshot, [*used, *rest.actions], question.request)
+            ways += _way(
+                snapshot,
+                needed,
+                question.request,
+                disturbed_chips=rest.disturbed_chips,
+                delay_h=delay_h,
+                cost_chip_h=cost,
+            )
+    return ways
+
+
+def _trimmed(snapshot: fleet.Fleet, actions: Sequence[Action], request: placement.Request) -> list[Action]:
+    """Without the actions that make no difference."""
+    needed = list(actions)
+    for action in actions:
+        fewer = [other for other in needed if other != action]
+        if any(_way(snapshot, fewer, request)):
+            needed = fewer
+    return needed

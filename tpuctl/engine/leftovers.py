@@ -1,0 +1,33 @@
+"""Pods that outlived their slice still hold the chips of their hosts.
+
+Nothing ends them when a slice is taken apart, so a slice that is formed there gets hosts on which its own
+pods cannot start. Such cubes count as claimed until the pods are gone.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING
+
+from tpuctl.model import operations
+
+if TYPE_CHECKING:
+    from tpuctl.model import fleet
+
+
+def with_leftovers(snapshot: fleet.Fleet) -> fleet.Fleet:
+    """The same snapshot with a claim on each cube where unfinished TPU pods run outside any slice."""
+    held = {host.name for item in snapshot.slices for host in snapshot.hosts_of(item)}
+    cube_of = {host.name: cube.id for cube in snapshot.cubes for host in cube.hosts if host.name not in held}
+    found: dict[str, collections.Counter[str]] = {}
+    for pod in snapshot.pods:
+        if pod.node in cube_of and not pod.is_finished:
+            owner = f"{pod.namespace}/{pod.owner or f'Pod/{pod.name}'}"
+            found.setdefault(cube_of[pod.node], collections.Counter())[owner] += 1
+    claims = tuple(
+        operations.Claim(cube_id, f"{count} pods of {owner} still run")
+        for cube_id, owners in sorted(found.items())
+        for owner, count in sorted(owners.items())
+    )
+    return dataclasses.replace(snapshot, claims=(*snapshot.claims, *claims)) if claims else snapshot
