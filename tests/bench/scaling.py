@@ -3,11 +3,13 @@
     python tests/bench/scaling.py [--cubes N ...] [--rounds N]
 
 Each size runs in a process of its own. `load` turns decoded node objects into a snapshot with its index;
-`place` takes and gives back slices of up to 8 cubes in a fleet that the published mix fills to 93 %; `ask` answers `place`
-for 32 cubes on a loaded snapshot, candidates included; `plan` packs a proportional number of requests;
-`replan` lets one cube in a hundred fail and finds a replacement for each. Exponents are slopes in log-log.
-Times are processor time, the best of three where a step is short: what else the machine does is not our
-growth. Before each step the processor's caches are emptied, or small fleets would live in them.
+`place` takes and gives back slices of up to 8 cubes in a fleet that the published mix fills to 93 %; `ask`
+answers `place` for 32 cubes on a loaded snapshot, candidates included; `plan` packs a proportional number of
+requests; `replan` lets one cube in a hundred fail and finds a replacement for each.
+
+Exponents are slopes in log-log. Times are processor time, the best of three where a step is short: what else
+the machine does is not our growth. Before each step the processor's caches are emptied, or small fleets
+would live in them.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ _BLOCK = 144
 _FULL = 0.93
 _CHUNK = 1600
 _SHORT = 10_000
-_CACHES_MIB = 64
+_CACHES_MIB = 192
 _ELSEWHERE = bytearray(_CACHES_MIB << 20)
 _SMALL = 8
 _NOW = datetime.datetime(2026, 1, 5, 8, tzinfo=datetime.UTC)

@@ -255,3 +255,40 @@ def test_live_and_offline_give_the_same_answer(tpuctl):
         saved = document(tpuctl("capacity", "why-not", "-t", "4x4x12", "--fleet", str(path), "-o", "json"), 8)
         assert {**live, "observedAt": None} == {**saved, "observedAt": None}
         assert live["candidates"][0]["holders"] == {"train": 2}
+
+
+@pytest.fixture
+def scene():
+    """Four cubes ready for use."""
+    settings = simulator.Settings(cubes=4, ready_cubes=4, slice_controller=True)
+    with rehearsal.rehearse(settings) as made:
+        yield made
+
+
+def test_slices_by_chips_and_worked_down_through_smaller_sizes(tpuctl, scene):
+    formed = tpuctl("slice", "form", "a", "--chips", "512", "--fallback", "4x4x12,4x4x8")
+    assert formed.status == 0
+    assert "8x8x8 never fits" in formed.err
+    assert "slice/a formed  4x4x12  192 chips" in formed.out
+    again = tpuctl("slice", "form", "a", "--chips", "512", "--fallback", "4x4x12,4x4x8")
+    assert "slice/a unchanged" in again.out
+    assert tpuctl("slice", "form", "b", "--chips", "100").status == 64
+    assert tpuctl("slice", "form", "b").status == 64
+    assert tpuctl("slice", "form", "b", "--chips", "128", "--fallback", "8x8x8").status == 8
+
+
+def test_several_slices_of_one_command_are_formed_all_or_none(tpuctl, scene):
+    refused = tpuctl("slice", "form", "s", "--topology", "4x4x8", "--count", "3")
+    assert refused.status == 8
+    assert "2 of 3 slices 4x4x8 fit" in refused.err
+    planned = document(
+        tpuctl("slice", "form", "s", "--chips", "128", "--count", "2", "--dry-run", "-o", "json")
+    )
+    assert [item["name"] for item in planned["items"]] == ["s-0", "s-1"]
+    assert "create it" in tpuctl("slice", "form", "s", "--chips", "128", "--count", "2", "--dry-run").out
+    assert tpuctl("slice", "list", "-o", "name").out == ""
+    formed = document(tpuctl("slice", "form", "s", "--chips", "128", "--count", "2", "-o", "json"))
+    assert [item["result"] for item in formed["items"]] == ["formed", "formed"]
+    again = tpuctl("slice", "form", "s", "--chips", "128", "--count", "2")
+    assert again.out.count("unchanged") == 2
+    assert tpuctl("slice", "form", "s", "--chips", "64", "--count", "2", "--cubes", "x").status == 64

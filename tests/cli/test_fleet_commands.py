@@ -123,9 +123,57 @@ def test_unknown_things_are_not_found(tpuctl, scene):
     assert tpuctl("cube", "show", "ghost").status == 5
     assert tpuctl("cube", "list", "--block", "ghost").status == 5
     assert tpuctl("nodepool", "show", "ghost").status == 5
-    assert tpuctl("nodepool", "delete", "ghost", "--yes").status == 5
+    gone = tpuctl("nodepool", "delete", "ghost", "--yes")
+    assert (gone.status, gone.err) == (0, "there is no node pool ghost: unchanged\n")
     assert tpuctl("slice", "form", "a", "--topology", "4x4x4", "--block", "ghost").status == 5
     assert tpuctl("slice", "form", "a", "--topology", "4x4x4", "--cubes", "ghost").status == 5
+
+
+def test_blocks_and_cubes_go_by_the_names_that_lists_show(tpuctl, scene):
+    cube = document(tpuctl("cube", "list", "-o", "json"))["items"][2]
+    block, sub_block = cube["block"]["name"], cube["subBlock"]
+    planned = document(
+        tpuctl("slice", "form", "a", "-t", "4x4x8", "--block", block, "--dry-run", "-o", "json")
+    )
+    assert planned["block"] == cube["block"]["id"]
+    formed = tpuctl("slice", "form", "a", "-t", "4x4x4", "--cubes", sub_block)
+    assert formed.status == 0, formed.err
+    assert f"1 cube of block {block}" in formed.out
+    assert tpuctl("slice", "show", "slice/a").status == 0
+    assert tpuctl("cube", "show", f"cube/{cube['id']}").status == 0
+
+
+def test_an_unset_variable_does_not_mean_any_cube(tpuctl, scene):
+    refused = tpuctl("slice", "form", "a", "-t", "4x4x4", "--cubes", "")
+    assert (refused.status, "unset" in refused.err) == (64, True)
+
+
+def test_a_picture_is_no_document(tpuctl, scene):
+    assert tpuctl("cube", "list", "--map", "-o", "json").status == 64
+
+
+def test_a_cordoned_cube_is_named_with_its_host(tpuctl, scene):
+    cube = document(tpuctl("cube", "list", "-o", "json"))["items"][0]
+    store = scene.simulator.world.store
+    node = document(tpuctl("cube", "show", cube["id"], "-o", "json"))["hosts"][0]["name"]
+
+    def cordon(item):
+        item["spec"]["unschedulable"] = True
+
+    scene.simulator.call(lambda: store.mutate("nodes", None, node, cordon))
+    assert "healthy,cordoned" in tpuctl("cube", "list").out
+    refused = tpuctl("slice", "form", "a", "-t", "4x4x4", "--cubes", cube["id"])
+    assert refused.status == 8
+    assert f"cube {cube['id']}: cordoned (hosts {node})" in refused.err
+
+
+def test_pools_offline(tpuctl, scene):
+    path = tpuctl.cwd / "fleet.json"
+    tpuctl("fleet", "dump", "-f", str(path))
+    live = document(tpuctl("nodepool", "list", "-o", "json"))["items"]
+    offline = document(tpuctl("nodepool", "list", "--fleet", str(path), "-o", "json"))["items"]
+    assert sorted(offline, key=lambda pool: pool["name"]) == live
+    assert tpuctl("nodepool", "show", live[0]["name"], "--fleet", str(path)).status == 0
 
 
 def test_a_typo_is_answered_with_the_name_meant(tpuctl, scene):

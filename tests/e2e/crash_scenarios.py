@@ -107,6 +107,7 @@ class Swap:
         self._before: tuple[str, ...] = ()
         self._stay: dict[str, str] = {}
         self._turns = 0
+        self._on: Stage | None = None
 
     @property
     def bad(self) -> str:
@@ -114,6 +115,8 @@ class Swap:
         return self._before[0]
 
     def arrange(self, stage: Stage) -> None:
+        if stage is not self._on:
+            self._on, self._turns, self._fault = stage, 0, None
         if stage.slice() is None:
             finished(stage, "slice", "form", SLICE, "--topology", SHAPE)
             stage.must_exist = True

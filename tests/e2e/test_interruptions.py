@@ -35,6 +35,17 @@ def test_set_up_that_was_killed_is_finished_by_the_next_run(admin: Admin) -> Non
     assert "unchanged" in admin.ok("nodepool", "setup")
 
 
+def test_set_up_that_was_killed_while_the_controller_is_turned_on_goes_on(admin: Admin) -> None:
+    admin.ok("sim", "start", "--detach", "--cubes", "1", "--speed", "120")
+    with admin.start("nodepool", "setup") as process:
+        wait_for(process, "turning the slice controller on")
+        time.sleep(0.3)
+        process.kill()
+    done = admin.run("nodepool", "setup")
+    assert done.returncode == 0, done.stderr
+    assert [pool["readyHosts"] for pool in admin.items("nodepool", "list")] == [16]
+
+
 def test_forming_that_was_killed_is_finished_by_the_next_run(admin: Admin) -> None:
     admin.ok("sim", "start", "--detach", "--cubes", "4", "--ready-cubes", "4", "--speed", SLOW)
     with admin.start("slice", "form", "train", "--topology", "4x4x8") as process:

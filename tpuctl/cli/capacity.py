@@ -18,7 +18,7 @@ from tpuctl.cli import (
     requests_file,
     wiring,
 )
-from tpuctl.model import errors, topology
+from tpuctl.model import errors
 from tpuctl.model.exit_status import ExitStatus
 from tpuctl.ops import capacity, simulating
 
@@ -26,24 +26,6 @@ app = commands.App(help="See what fits, why something does not, and what would h
 
 _DAY_S = 86400.0
 
-WantedOption = Annotated[
-    topology.Topology | None,
-    typer.Option(
-        "--topology",
-        "-t",
-        metavar="AxBxC",
-        parser=topology.parse,
-        help="Shape in chips, for example 4x4x8; see `tpuctl topology list`.",
-    ),
-]
-ChipsOption = Annotated[
-    int | None,
-    typer.Option("--chips", min=1, help="So many chips in the most cubic shape, in place of --topology."),
-]
-FallbackOption = Annotated[
-    list[str] | None,
-    typer.Option("--fallback", metavar="AxBxC,...", help="Smaller shapes that would do, in order."),
-]
 TermsOption = Annotated[
     pathlib.Path | None,
     typer.Option(
@@ -83,10 +65,10 @@ def show(
 
 @app.command("why-not")
 def why_not(
-    shape: WantedOption = None,
-    chips: ChipsOption = None,
+    shape: options.WantedOption = None,
+    chips: options.ChipsOption = None,
     priority: PriorityOption = 0,
-    fallback: FallbackOption = None,
+    fallback: options.FallbackOption = None,
     block: options.BlockOption = None,
     allow_degraded: AllowDegradedOption = False,
     spares: Annotated[int, typer.Option("--spares", min=0, help="Cubes of each block to keep free.")] = 0,

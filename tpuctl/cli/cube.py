@@ -86,14 +86,7 @@ def list_cubes(
 
 @app.command()
 def show(
-    cube: Annotated[
-        str,
-        typer.Argument(
-            metavar="CUBE",
-            help="Partition id, node pool or sub-block.",
-            autocompletion=completion.complete_cubes,
-        ),
-    ],
+    cube: options.CubeArgument,
     file: options.FleetOption = None,
     fmt: output.FormatOption = None,
 ) -> None:
@@ -118,14 +111,7 @@ def show(
 
 @app.command()
 def hold(
-    cube: Annotated[
-        str,
-        typer.Argument(
-            metavar="CUBE",
-            help="Partition id, node pool or sub-block.",
-            autocompletion=completion.complete_cubes,
-        ),
-    ],
+    cube: options.CubeArgument,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others read this.")],
     until: Annotated[
         durations.Duration | None,
@@ -148,14 +134,7 @@ def hold(
 
 @app.command()
 def release(
-    cube: Annotated[
-        str,
-        typer.Argument(
-            metavar="CUBE",
-            help="Partition id, node pool or sub-block.",
-            autocompletion=completion.complete_cubes,
-        ),
-    ],
+    cube: options.CubeArgument,
     others: Annotated[bool, typer.Option("--others", help="Also what somebody else holds.")] = False,
     fmt: output.FormatOption = None,
 ) -> None:

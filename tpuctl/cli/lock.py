@@ -48,7 +48,10 @@ def show(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = F
 
 @app.command("break")
 def break_lock(
-    name: Annotated[str, typer.Argument(metavar="LOCK", help="As `tpuctl lock show` names it.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="LOCK", help="As `tpuctl lock show` names it.", parser=options.plain_name),
+    ],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is recorded.")],
     yes: options.YesOption = False,
 ) -> None:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 app = commands.App(help="Finish or take back operations that were interrupted.")
 
 IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="Operation, as `tpuctl operation list` shows it.")
+    str,
+    typer.Argument(
+        metavar="ID", help="Operation, as `tpuctl operation list` shows it.", parser=options.plain_name
+    ),
 ]
 
 

@@ -36,6 +36,24 @@ TopologyOption = Annotated[
         help="Shape in chips, for example 4x4x8; see `tpuctl topology list`.",
     ),
 ]
+WantedOption = Annotated[
+    topology.Topology | None,
+    typer.Option(
+        "--topology",
+        "-t",
+        metavar="AxBxC",
+        parser=topology.parse,
+        help="Shape in chips, for example 4x4x8; see `tpuctl topology list`.",
+    ),
+]
+ChipsOption = Annotated[
+    int | None,
+    typer.Option("--chips", min=1, help="So many chips in the most cubic shape, in place of --topology."),
+]
+FallbackOption = Annotated[
+    list[str] | None,
+    typer.Option("--fallback", metavar="AxBxC,...", help="Smaller shapes that would do, in order."),
+]
 BlockOption = Annotated[
     str | None,
     typer.Option(
@@ -53,6 +71,15 @@ SliceArgument = Annotated[
         help="Name of the slice.",
         parser=lambda text: plain_name(text),  # noqa: PLW0108 - defined below
         autocompletion=completion.complete_slices,
+    ),
+]
+CubeArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="CUBE",
+        help="Partition id, node pool or sub-block.",
+        parser=lambda text: plain_name(text),  # noqa: PLW0108 - defined below
+        autocompletion=completion.complete_cubes,
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Guards stay in force.")]

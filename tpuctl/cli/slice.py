@@ -20,10 +20,12 @@ from tpuctl.cli import (
 )
 from tpuctl.model import errors, fleet, names
 from tpuctl.model.exit_status import ExitStatus
-from tpuctl.ops import deforming, forming, swapping, views, waiting
+from tpuctl.ops import deforming, forming, gangs, swapping, views, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from tpuctl.ops import ports as ports_module
 
 app = commands.App(help="Form, list, follow and take apart slices.")
 
@@ -33,7 +35,12 @@ _EVERYTHING = (fleet.SourceName.NODES, fleet.SourceName.SLICES, fleet.SourceName
 @app.command()
 def form(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the slice.")],
-    topology: options.TopologyOption,
+    topology: options.WantedOption = None,
+    chips: options.ChipsOption = None,
+    fallback: options.FallbackOption = None,
+    count: Annotated[
+        int, typer.Option("--count", min=1, help="So many slices NAME-0, NAME-1 ...: all or none.")
+    ] = 1,
     block: options.BlockOption = None,
     cubes: Annotated[
         list[str] | None,
@@ -57,30 +64,60 @@ def form(
     """Join cubes of one block into a slice, or take one partition of a cube.
 
     The block is the one with the fewest usable cubes that suffices. A slice that is there as asked is left
-    alone and the command says `unchanged`.
+    alone and the command says `unchanged`. Why something does not fit, and what would help, tells
+    `tpuctl capacity why-not`.
 
     Examples:
       tpuctl slice form train-a --topology 8x16x16
       tpuctl slice form serve-b --topology 4x4x8 --block res-block-0002
       tpuctl slice form small --topology 2x2x4 --dry-run
+      tpuctl slice form train-c --chips 2048 --fallback 8x8x16,8x8x8
+      tpuctl slice form sweep --chips 256 --count 4
     """
-    names.check_slice_name(name)
-    wish = forming.request(
-        topology,
-        block=block,
-        cubes=options.split(cubes),
-        allow_degraded=allow_degraded,
-        policy=health_policy.chosen(None),
-    )
+    members = gangs.members(name, count)
+    for member in members:
+        names.check_slice_name(member)
+    if cubes and count > 1:
+        raise errors.UsageError("--cubes names the cubes of one slice, --count asks for several")
+    shapes = (options.one_shape(topology, chips), *options.shapes(fallback))
     ports = wiring.ports()
-    if dry_run:
-        prepared = forming.prepare(ports, name, wish)
+    *larger, last = [
+        forming.request(
+            shape,
+            block=block,
+            cubes=options.split(cubes),
+            allow_degraded=allow_degraded,
+            policy=health_policy.chosen(None),
+        )
+        for shape in gangs.shapes_to_try(ports, members, shapes)
+    ]
+
+    def carry_out(wish: forming.Request) -> None:
+        if dry_run:
+            slice_views.show_plans(_prepared(ports, members, wish), fmt)
+            return
+        reporter = session.current().terminal.reporter()
+        outcomes = gangs.form(ports, reporter, members, wish, wait=wait, timeout_s=timeout)
+        slice_views.show_outcomes(outcomes, fmt)
+
+    for wish in larger:
+        try:
+            carry_out(wish)
+        except errors.DoesNotFit as error:
+            session.current().terminal.note(error.message)
+        else:
+            return
+    carry_out(last)
+
+
+def _prepared(
+    ports: ports_module.Ports, members: Sequence[str], wish: forming.Request
+) -> tuple[forming.Prepared, ...]:
+    """What would be done, and the server's word that it would accept it."""
+    found = gangs.prepare(ports, members, wish)
+    for prepared in found:
         forming.validate(ports, prepared)
-        slice_views.show_plan(name, prepared, fmt)
-        return
-    reporter = session.current().terminal.reporter()
-    outcome = forming.form(ports, reporter, name, wish, wait=wait, timeout_s=timeout)
-    slice_views.show_outcome(outcome, fmt)
+    return found
 
 
 @app.command()
@@ -198,6 +235,7 @@ def swap(
         allow_degraded=allow_degraded,
         include_degraded=include_degraded,
         force_foreign=force_foreign,
+        policy=health_policy.chosen(None),
         accept_job_failure=accept_job_failure,
     )
     ports = wiring.ports()

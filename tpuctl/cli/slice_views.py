@@ -100,6 +100,40 @@ def _cube_line(view: views.CubeView) -> str:
     return f"{view.cube.id}  {view.pool}  {view.cube.ready_hosts}/16  {view.verdict}{why}"
 
 
+def show_plans(found: Sequence[forming.Prepared], fmt: output.Format | None) -> None:
+    """What forming one slice, or several together, would do; nothing was done."""
+    if len(found) == 1:
+        show_plan(found[0].slice_name, found[0], fmt)
+        return
+    column = output.Column
+    output.render_list(
+        "SlicePlan",
+        found,
+        columns=[
+            column("SLICE", lambda one: one.slice_name),
+            column("BLOCK", _block_label),
+            column("PARTITIONS", lambda one: ",".join(one.partition_ids), shorten=True),
+            column("PLAN", lambda one: "create it" if one.steps else "nothing to do"),
+        ],
+        to_plain=lambda one: {
+            "name": one.slice_name,
+            "changes": bool(one.steps),
+            "block": one.block,
+            "partitionIds": list(one.partition_ids),
+        },
+        name_of=lambda one: f"slice/{one.slice_name}",
+        fmt=fmt,
+        observed_at=found[0].snapshot.observed_at,
+    )
+
+
+def _block_label(prepared: forming.Prepared) -> str | None:
+    for block in prepared.snapshot.blocks:
+        if block.id == prepared.block:
+            return block.label
+    return prepared.block
+
+
 def show_plan(name: str, prepared: forming.Prepared, fmt: output.Format | None) -> None:
     """What forming would do; nothing was done."""
     steps = [(step.name, step.target, step.does) for step in prepared.steps]
@@ -166,7 +200,13 @@ def show_outcome(outcome: forming.Outcome, fmt: output.Format | None) -> None:
         item.reason or str(item.state),
         waited,
     ]
-    document = {
+    document = _outcome(outcome)
+    _one_line("SliceOutcome", document, "  ".join(part for part in text if part), item.name, fmt)
+
+
+def _outcome(outcome: forming.Outcome) -> dict[str, Any]:
+    item = outcome.slice
+    return {
         "name": item.name,
         "result": outcome.verb,
         "state": str(item.state),
@@ -175,7 +215,25 @@ def show_outcome(outcome: forming.Outcome, fmt: output.Format | None) -> None:
         "partitionIds": list(item.partition_ids),
         "waitedSeconds": round(outcome.waited_s, 3),
     }
-    _one_line("SliceOutcome", document, "  ".join(part for part in text if part), item.name, fmt)
+
+
+def show_outcomes(outcomes: Sequence[forming.Outcome], fmt: output.Format | None) -> None:
+    """One line for each slice; as a document, a list if there are several."""
+    if len(outcomes) == 1:
+        show_outcome(outcomes[0], fmt)
+        return
+    if output.chosen(fmt) in (output.Format.TABLE, output.Format.WIDE):
+        for outcome in outcomes:
+            show_outcome(outcome, fmt)
+        return
+    output.render_list(
+        "SliceOutcome",
+        outcomes,
+        columns=(),
+        to_plain=_outcome,
+        name_of=lambda outcome: f"slice/{outcome.slice.name}",
+        fmt=fmt,
+    )
 
 
 def show_end(name: str, verb: str, waited_s: float | None, fmt: output.Format | None) -> None:

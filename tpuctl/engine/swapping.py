@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import health, placement
 from tpuctl.model import fleet, operations, states, topology
+from tpuctl.model import health as health_values
 
 if TYPE_CHECKING:
+    import datetime
     from collections.abc import Collection, Sequence
 
 Intent = operations.Intent
@@ -85,6 +87,7 @@ class Wish(NamedTuple):
     """If true, degraded cubes count as broken when `bad` is empty."""
     without: tuple[str, ...] = ()
     """Cubes not to use."""
+    policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
 
 
 def plan_swap(
@@ -102,7 +105,7 @@ def plan_swap(
     strangers = sorted(set(wish.bad) - set(item.partition_ids))
     if strangers:
         return Impossible(Why.NOT_A_MEMBER, ", ".join(strangers))
-    bad = _chosen_bad(members, unknown, wish)
+    bad = _chosen_bad(members, unknown, wish, snapshot.observed_at)
     if not bad:
         return Whole(item)
     found = _replacements(snapshot, item, bad, wish, next(iter(members.values())).block)
@@ -114,7 +117,7 @@ def plan_swap(
         slice=item,
         exchanges=exchanges,
         partitions=tuple(sorted({*item.partition_ids} - {*bad} | {*news})),
-        reasons=tuple(_reason(members.get(cube_id)) for cube_id in bad),
+        reasons=tuple(_reason(members.get(cube_id), wish, snapshot.observed_at) for cube_id in bad),
         pods=_pods(snapshot, item, bad),
         cordons=_cordons(members, bad),
     )
@@ -267,23 +270,21 @@ def _ever(operation: operations.Operation) -> set[str]:
     return {*operation.old_partitions, *operation.partitions, *operation.tried}
 
 
-def _chosen_bad(members: dict[str, fleet.Cube], unknown: Sequence[str], wish: Wish) -> tuple[str, ...]:
+def _chosen_bad(
+    members: dict[str, fleet.Cube], unknown: Sequence[str], wish: Wish, now: datetime.datetime
+) -> tuple[str, ...]:
     if wish.bad:
         return wish.bad
-    broken = {
-        cube_id
-        for cube_id, cube in members.items()
-        if _is_broken(cube, include_degraded=wish.include_degraded)
-    }
+    broken = {cube_id for cube_id, cube in members.items() if _is_broken(cube, wish, now)}
     # A member that no node belongs to any more is as broken as can be.
     return tuple(sorted({*broken, *unknown}))
 
 
-def _is_broken(cube: fleet.Cube, *, include_degraded: bool) -> bool:
+def _is_broken(cube: fleet.Cube, wish: Wish, now: datetime.datetime) -> bool:
     """Unknown is no reason to act: what nobody reports may be fine."""
-    verdict = health.judge(cube).verdict
+    verdict = health.judge(cube, wish.policy, now).verdict
     bad = {states.Verdict.UNHEALTHY, states.Verdict.INCOMPLETE}
-    return verdict in (bad | {states.Verdict.DEGRADED} if include_degraded else bad)
+    return verdict in (bad | {states.Verdict.DEGRADED} if wish.include_degraded else bad)
 
 
 def _replacements(
@@ -294,6 +295,7 @@ def _replacements(
         block=block,
         cubes=wish.replacements,
         allow_degraded=wish.allow_degraded,
+        policy=wish.policy,
         slice_name=item.name,
         without=(*item.partition_ids, *wish.without),
     )
@@ -307,10 +309,10 @@ def row_of(cubes: int) -> topology.Topology:
     return topology.Topology(edge, edge, edge * cubes)
 
 
-def _reason(cube: fleet.Cube | None) -> str:
+def _reason(cube: fleet.Cube | None, wish: Wish, now: datetime.datetime) -> str:
     if cube is None:
         return "no node of it exists"
-    judgement = health.judge(cube)
+    judgement = health.judge(cube, wish.policy, now)
     return "; ".join(judgement.reasons) or str(judgement.verdict)
 
 

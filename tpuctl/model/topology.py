@@ -177,8 +177,7 @@ def _by_chips(dimensions: list[int]) -> list[Topology]:
     def distance(shape: Topology) -> tuple[int, float, Topology]:
         # Compared as ratios: 100x100x100 is most like a cube, 16x16x40 most like 16x16x36.
         unlike = sum(
-            abs(math.log(mine / asked) - scale)
-            for mine, asked in zip(shape, sorted(dimensions), strict=True)
+            abs(math.log(mine / asked) - scale) for mine, asked in zip(shape, sorted(dimensions), strict=True)
         )
         return (abs(shape.chips - math.prod(dimensions)), unlike, shape)
 

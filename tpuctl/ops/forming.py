@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tpuctl.model import topology
 
+Request = placement.Request
 SOURCES = (*running.SOURCES, fleet.SourceName.PODS)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.engine import leftovers, placement, swapping
 from tpuctl.model import errors, fleet, operations, topology
+from tpuctl.model import health as health_values
 from tpuctl.ops import journal, locking, naming, refusals, running, waiting
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Wish:
     allow_degraded: bool = False
     include_degraded: bool = False
     force_foreign: bool = False
+    policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
     accept_job_failure: bool = False
     """If true, go ahead although a Job cannot bear the restarts and will fail as a whole."""
 
@@ -223,6 +225,7 @@ def _in_ids(snapshot: fleet.Fleet, wish: Wish) -> swapping.Wish:
         replacements=replacements,
         allow_degraded=wish.allow_degraded,
         include_degraded=wish.include_degraded,
+        policy=wish.policy,
     )
 
 

@@ -102,6 +102,8 @@ class _Model:
 
     def run(self, time_limit_s: float) -> problems.Solution | None:
         """The best solution found; None if there was none in time."""
+        if not self._costs:
+            return self._solution((), None)  # nothing fits anywhere, and a solver makes nothing of nothing
         import highspy  # noqa: PLC0415 - 0.1 s and a large library that only an optimum needs
 
         # The class itself turns on callbacks when it is made, and that writes a banner to the real stdout.
