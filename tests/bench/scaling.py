@@ -7,8 +7,8 @@ Each size runs in a process of its own. `load` turns decoded node objects into a
 answers `place` for 32 cubes on a loaded snapshot, candidates included; `plan` packs a proportional number of
 requests; `replan` lets one cube in a hundred fail and finds a replacement for each.
 
-Exponents are slopes in log-log. Times are processor time, the best of three where a step is short: what else
-the machine does is not our growth. Before each step the processor's caches are emptied, or small fleets
+Exponents are slopes in log-log. Times are processor time, the best of three at every size: what else the
+machine does is not our growth. Before each step the processor's caches are emptied, or small fleets
 would live in them.
 """
 
@@ -43,7 +43,7 @@ ASK_BUDGET_MS = 1.0
 _BLOCK = 144
 _FULL = 0.93
 _CHUNK = 1600
-_SHORT = 10_000
+_ROUNDS = 3
 _CACHES_MIB = 192
 _ELSEWHERE = bytearray(_CACHES_MIB << 20)
 _SMALL = 8
@@ -84,22 +84,17 @@ def _slope(rows: list[dict[str, float]], key: str) -> float:
 def measure(cubes: int, rounds: int) -> dict[str, float]:
     """All steps at one size."""
     snapshot, load_s = load(cubes)
-    for _ in range(_rounds(cubes)):
+    for _ in range(_ROUNDS - 1):
         load_s = min(load_s, load(cubes)[1])
     gc.collect()
     gc.freeze()  # what was loaded stays; the collector need not look at it again
     found = {"cubes": cubes, "hosts": 16 * cubes, "load_s": load_s}
     found |= ask(snapshot, rounds)
     found |= place(snapshot, rounds)
-    found["plan_s"] = min(batch(snapshot) for _ in range(1 + _rounds(cubes)))
-    found["replan_s"] = min(replan(snapshot) for _ in range(1 + _rounds(cubes)))
+    found["plan_s"] = min(batch(snapshot) for _ in range(_ROUNDS))
+    found["replan_s"] = min(replan(snapshot) for _ in range(_ROUNDS))
     found["peak_mib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024) - _CACHES_MIB
     return {name: round(value, 9) for name, value in found.items()}
-
-
-def _rounds(cubes: int) -> int:
-    """Further rounds: none for fleets that take long."""
-    return 2 if cubes <= _SHORT else 0
 
 
 def load(cubes: int) -> tuple[fleet.Fleet, float]:

@@ -112,7 +112,7 @@ def test_passwords_in_addresses_are_not_shown(tpuctl):
         ("contexts:\n  prod: p1\n", 2, "expected keys", None),
         ("defaults: {output: xml}\n", 1,
          "defaults.output: expected one of table, wide, json, yaml, name", None),
-        ("contexts: {a: {clockScale: .inf}}\n", 1, "contexts.a.clockScale: expected a number above 0", None),
+        ("contexts: {a: {clockScale: .inf}}\n", 1, "clockScale: expected a number above 0", None),
         ("just text\n", 1, "expected keys", None),
         ("a: [1\n", 2, "this is not YAML: expected ',' or ']', but got '<stream end>'", None),
         ("a: b\n\tc: d\n", 2, "this is not YAML: found character '\\t' that cannot start any token", None),

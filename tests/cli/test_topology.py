@@ -78,10 +78,10 @@ def test_illegal_shapes(tpuctl, text, message, hint):
 
 
 def test_a_shape_that_looks_like_an_option(tpuctl):
-    result = tpuctl("topology", "explain", "-4x4x4")
-    assert (result.status, result.out) == (64, "")
-    assert result.err.lower().startswith("error: no such option: -4\n")
-    assert "cannot be negative" in tpuctl("topology", "explain", "--", "-4x4x4").err
+    for arguments in (("-4x4x4",), ("--", "-4x4x4")):
+        result = tpuctl("topology", "explain", *arguments)
+        assert result.status == 64
+        assert "cannot be negative" in result.err
 
 
 def test_list(tpuctl):

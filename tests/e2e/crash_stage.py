@@ -275,8 +275,8 @@ def _identity(item: Object) -> tuple[Any, ...]:
     return metadata["uid"], metadata.get("annotations"), metadata.get("labels"), item["spec"]
 
 
-def job(name: str, pods: int) -> Object:
-    """A Job with a pod for each host of the slice, which bears any number of restarts."""
+def job(name: str, pods: int, slice_name: str = SLICE) -> Object:
+    """A Job with a pod for each host of a slice, which bears any number of restarts."""
     chips = {"google.com/tpu": "4"}
     container = {"name": "c", "image": "i", "resources": {"limits": chips, "requests": chips}}
     return {
@@ -291,7 +291,7 @@ def job(name: str, pods: int) -> Object:
             "template": {
                 "spec": {
                     "restartPolicy": "Never",
-                    "nodeSelector": {"cloud.google.com/gke-tpu-slice": SLICE},
+                    "nodeSelector": {"cloud.google.com/gke-tpu-slice": slice_name},
                     "containers": [container],
                 }
             },
@@ -300,9 +300,11 @@ def job(name: str, pods: int) -> Object:
 
 
 @contextlib.contextmanager
-def in_virtual_time(home: pathlib.Path, *, seed: int = 0, cubes: int = 4) -> Iterator[Stage]:
-    """A stage whose time passes only while the program waits."""
-    settings = simulator.Settings(cubes=cubes, ready_cubes=cubes, slice_controller=True, seed=seed)
+def in_virtual_time(home: pathlib.Path, *, seed: int = 0, blocks: int = 1, cubes: int = 4) -> Iterator[Stage]:
+    """A stage whose time passes only while the program waits; `cubes` in each block."""
+    settings = simulator.Settings(
+        blocks=blocks, cubes=cubes, ready_cubes=blocks * cubes, slice_controller=True, seed=seed
+    )
     with rehearsal.rehearse(settings) as scene:
         stage = Stage(
             simulator=scene.simulator,

@@ -159,6 +159,16 @@ def test_what_runs_is_not_touched_and_a_slice_that_leaves_still_holds(settings: 
     assert [(grant.slice_name, grant.cubes) for grant in found.grants] == [("a", ("b1-002", "b1-003"))]
 
 
+@BOTH
+def test_no_optimum_is_claimed_where_the_numbers_do_not_prove_it(settings: plan.Settings) -> None:
+    """Sub-slices of a gang might have fitted into rests of cubes, which the numbers do not look at."""
+    asked = [wish("g", "2x4x4", count=3, gang="g")]
+    found = plan.pack(builders.fleet_of(builders.cube("c1")), asked, settings)
+    assert found.grants == ()
+    assert (found.classes[0].placed_chips, found.classes[0].bound_chips) == (0, 96)
+    assert found.classes[0].gap == 1.0
+
+
 def test_a_named_block_that_does_not_exist_holds_nothing() -> None:
     found = plan.pack(fleet_with(b1=4), [wish("a", row(1), block="nowhere"), wish("b", "2x2x1", block="no")])
     assert found.grants == ()

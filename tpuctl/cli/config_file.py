@@ -158,15 +158,7 @@ def read_values(
 
     Below each key of `maps` any key may stand; its value is found under `MAP.KEY`. Raises ConfigError.
     """
-    place = _Place(path)
-    found: dict[str, Value] = {}
-    for key, line, node in place.entries(_compose(path), {*keys, *maps}, ""):
-        if key in maps:
-            for name, name_line, value in place.entries(node, None, key):
-                found[f"{key}.{name}"] = place.value(maps[key], value, name_line, f"{key}.{name}")
-        else:
-            found[key] = place.value(keys[key], node, line, key)
-    return found
+    return read_records(path, keys, {}, maps)[0]
 
 
 def read_records(

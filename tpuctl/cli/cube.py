@@ -8,7 +8,6 @@ import typer
 
 from tpuctl.cli import (
     commands,
-    completion,
     durations,
     health_policy,
     health_views,

@@ -11,13 +11,12 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import backfill, changes, defrag, placement, preemption
-from tpuctl.engine.inventory import recent
+from tpuctl.engine.inventory import recent, stock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tpuctl.engine import tenancy
-    from tpuctl.engine.inventory import stock
     from tpuctl.model import fleet, topology
 
 Obstacle = placement.Obstacle
@@ -172,11 +171,14 @@ def _by_waiting(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
 
 def _needed(snapshot: fleet.Fleet, request: placement.Request, names: Sequence[str]) -> tuple[str, ...]:
     """Only those ends that make it fit: not whoever ends before for other reasons elsewhere."""
-    needed = list(names)
+    index = stock.Stock(snapshot, request.terms)
+    receipts = {name: index.release(name) for name in names}
+    needed = []
     for name in names:
-        fewer = [other for other in needed if other != name]
-        if isinstance(placement.place(changes.without_slices(snapshot, fewer), request), placement.Placement):
-            needed = fewer
+        index.restore(name, receipts[name])
+        if placement.choose(index, request) is None:
+            index.release(name)
+            needed.append(name)
     return tuple(needed)
 
 
@@ -370,7 +372,7 @@ def _mixed(snapshot: fleet.Fleet, question: Question) -> list[Way]:
             repairs = any(action.act is Act.REPAIR for action in used)
             delay_h = max(rest.delay_h, question.costs.repair_h if repairs else 0.0)
             cost = rest.cost_chip_h - rest.delay_h * question.request.topology.chips
-            needed = _trimmed(snapshot, [*used, *rest.actions], question.request)
+            needed = _trimmed(snapshot, [*used, *rest.actions], question.request, rest.placement.block)
             ways += _way(
                 snapshot,
                 needed,
@@ -382,11 +384,14 @@ def _mixed(snapshot: fleet.Fleet, question: Question) -> list[Way]:
     return ways
 
 
-def _trimmed(snapshot: fleet.Fleet, actions: Sequence[Action], request: placement.Request) -> list[Action]:
-    """Without the actions that make no difference."""
+def _trimmed(
+    snapshot: fleet.Fleet, actions: Sequence[Action], request: placement.Request, block_id: str
+) -> list[Action]:
+    """Without the actions that make no difference; only the block in question is looked at."""
+    block = tuple(block for block in snapshot.blocks if block.id == block_id)
     needed = list(actions)
     for action in actions:
         fewer = [other for other in needed if other != action]
-        if any(_way(snapshot, fewer, request)):
+        if any(_way(snapshot.with_blocks(block), fewer, request)):
             needed = fewer
     return needed

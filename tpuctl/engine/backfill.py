@@ -88,7 +88,7 @@ def plan(snapshot: fleet.Fleet, queue: Sequence[Queued], tenants: tenancy.Tenant
             if head is None:
                 head, promised = entry, _shadow(index, entry.request, ends, now)
             continue
-        _take(index, entry, found)
+        index.take_ids(entry.name, found[2])
         later = dict(ends) if entry.ends_at is None else {**ends, entry.name: entry.ends_at}
         if head is not None and _is_delayed(promised, _shadow(index, head.request, later, now)):
             index.release(entry.name)
@@ -107,18 +107,6 @@ def plan(snapshot: fleet.Fleet, queue: Sequence[Queued], tenants: tenancy.Tenant
 def _is_delayed(before: Shadow | None, after: Shadow | None) -> bool:
     """A head whose start nobody can tell has nothing to be delayed by."""
     return before is not None and (after is None or after.at > before.at)
-
-
-def _take(index: stock.Stock, entry: Queued, found: tuple[str, tuple[str, ...], tuple[str, ...]]) -> None:
-    block, cubes, partition_ids = found
-    shape = entry.request.topology
-    if not shape.is_sub_slice:
-        numbers = [index.slot_of_cube[cube_id].number for cube_id in cubes]
-        index.take(entry.name, index.number_of_block[block], sum(1 << number for number in numbers))
-        return
-    slot = index.slot_of_cube[cubes[0]]
-    [part] = [part for part in index.tree_of(slot).parts[shape] if part.id == partition_ids[0]]
-    index.take_part(entry.name, slot, part)
 
 
 def _shadow(

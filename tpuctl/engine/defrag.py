@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.engine import backfill, changes, placement, preemption, vacating
+from tpuctl.engine import backfill, placement, preemption, vacating
 from tpuctl.engine.inventory import stock
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tpuctl.engine import tenancy
     from tpuctl.model import fleet, topology
 
+_REQUEST, _MOVED = "\0request", "\0moved "
+"""Holders that no slice is called, for what does not exist yet."""
 _HOUR = datetime.timedelta(hours=1)
 
 
@@ -91,7 +93,7 @@ def plan(
             if (found.block, found.slices) in tried:
                 continue
             tried.add((found.block, found.slices))
-            made = _carried_out(snapshot, request, found, tenants)
+            made = _carried_out(snapshot, index, request, found)
             if made is not None:
                 return _weighed(snapshot, request, tenants, costs, *made)
     return Hopeless(refusal=now)
@@ -109,47 +111,47 @@ def _easier(snapshot: fleet.Fleet, movable: set[str]) -> Sequence[set[str]]:
 
 
 def _carried_out(
-    snapshot: fleet.Fleet,
-    request: placement.Request,
-    found: vacating.Vacancy,
-    tenants: tenancy.Tenants,
+    snapshot: fleet.Fleet, index: stock.Stock, request: placement.Request, found: vacating.Vacancy
 ) -> tuple[tuple[Move, ...], placement.Placement] | None:
     """Place the request in the room that is made and the moved slices elsewhere, the largest first.
 
-    Elsewhere is what is free before any move, so the moves can be made in any order.
+    Elsewhere is what is free before any move, so the moves can be made in any order. The index is as before
+    in the end.
     """
-    emptied = changes.without_slices(snapshot, found.slices)
-    target = placement.place(emptied, dataclasses.replace(request, block=found.block))
+    receipts = [(name, index.release(name)) for name in found.slices]
+    target = placement.place_in(index, dataclasses.replace(request, block=found.block))
+    if isinstance(target, placement.Placement):
+        index.take_ids(_REQUEST, target.partition_ids)
+    for name, receipt in reversed(receipts):
+        index.restore(name, receipt)
     if isinstance(target, placement.Refusal):
         return None
-    taken = _standing_in(snapshot, target)
-    world = dataclasses.replace(snapshot, slices=(*snapshot.slices, taken))
-    moves = []
+    moves: list[Move] = []
     items = [snapshot.slices_by_name[name] for name in found.slices]
     for item in sorted(items, key=lambda item: (-_chips(item), item.name)):
-        if item.topology is None:
-            return None
-        wish = placement.Request(
-            topology=item.topology, policy=request.policy, allow_degraded=tenants.of(item).allow_degraded
-        )
-        place = placement.place(world, wish)
-        if isinstance(place, placement.Refusal):
-            return None
-        old_block = snapshot.cubes_of(item)[0].block
-        moves.append(
-            Move(item.name, item.topology, old_block, place.block, item.partition_ids, place.partition_ids)
-        )
-        again = item._replace(name=f"{item.name}\0moved", partition_ids=place.partition_ids)
-        world = dataclasses.replace(world, slices=(*world.slices, again))
-    return tuple(moves), target
+        move = _moved(index, item, receipts)
+        if move is None:
+            break
+        index.take_ids(f"{_MOVED}{item.name}", move.new_partitions)
+        moves.append(move)
+    index.release(_REQUEST)
+    for move in moves:
+        index.release(f"{_MOVED}{move.slice_name}")
+    return (tuple(moves), target) if len(moves) == len(items) else None
 
 
-def _standing_in(snapshot: fleet.Fleet, found: placement.Placement) -> fleet.Slice:
-    """The request as if it ran, so that nobody is moved into its place."""
-    example = snapshot.slices[0]
-    return example._replace(
-        name="\0request", uid="", topology=found.topology, partition_ids=found.partition_ids, deleting=False
-    )
+def _moved(
+    index: stock.Stock, item: fleet.Slice, receipts: Sequence[tuple[str, stock.Receipt]]
+) -> Move | None:
+    """Where a slice can be made again; None if nowhere."""
+    if item.topology is None:
+        return None
+    place = placement.choose(index, placement.Request(topology=item.topology))
+    if place is None:
+        return None
+    [first, *_] = dict(receipts)[item.name]
+    old_block = index.blocks[first[0].block]
+    return Move(item.name, item.topology, old_block, place[0], item.partition_ids, place[2])
 
 
 def _weighed(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from tpuctl.engine.inventory import obstacles, recent, shelves, stock
+from tpuctl.engine.inventory import counting, obstacles, recent, shelves, stock
 from tpuctl.model import health as health_values
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tpuctl.model import fleet, topology
 
 Obstacle = obstacles.Obstacle
-Candidate = stock.Candidate
+Candidate = counting.Candidate
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ def _restricted(index: stock.Stock, request: Request) -> Placement | Refusal:
     compared: list[Candidate] = []
     free: dict[int, list[tuple[stock.Slot, str]]] = {}
     for block in _blocks(index, request):
-        pieces: list[stock.Pieces] = []
+        pieces: list[counting.Piece] = []
         free[block] = []
         for slot, piece_id, piece in index.pieces(block, request.topology):
             if not request.admits(slot.cube.id, piece_id):
@@ -207,7 +207,7 @@ def _restricted(index: stock.Stock, request: Request) -> Placement | Refusal:
             pieces.append(piece)
             if piece.obstacle is None:
                 free[block].append((slot, piece_id))
-        compared.append(_spared(stock.candidate_of(index.blocks[block], pieces), request))
+        compared.append(_spared(counting.candidate_of(index.blocks[block], pieces), request))
     needed = request.topology.partitions
     fitting = [block for block, found in free.items() if len(found) >= needed + _kept(request)]
     if not fitting:

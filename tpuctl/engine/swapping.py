@@ -243,6 +243,8 @@ def _next_of_form(operation: operations.Operation, world: World) -> Step:
     if set(item.partition_ids) != set(operation.partitions):
         return Step(StepName.STOP, f"slice {item.name} was made by somebody else with other cubes")
     if item.deleting:
+        if operation.intent is Intent.DELETING:
+            return Step(StepName.WAIT_GONE)  # an attempt that failed, which we were taking back
         return Step(StepName.STOP, f"slice {item.name} is being deleted by somebody else")
     if item.state.is_failed and not item.retries:
         return Step(StepName.TRY_OTHERS, f"{item.reason}: {item.message}".rstrip(": "))

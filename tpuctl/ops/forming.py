@@ -144,7 +144,7 @@ def form(
         return _await_existing(ports, reporter, there, wait=wait, timeout_s=timeout_s)
     with locking.held(ports, reporter, locking.slice_lock(name)) as lock:
         fenced = locking.fenced(ports, lock)
-        left = journal.of_slice(fenced, name)
+        left = _open_one(fenced, reporter, name)
         if left is not None:
             return _finish_earlier(fenced, reporter, left, wish, timeout_s)
         with locking.held(ports, reporter, locking.PLACEMENT) as choice:
@@ -260,6 +260,16 @@ def _run(
     return Outcome(slice=runner.ready, verb="formed", waited_s=ports.clock.monotonic_s() - started_s)
 
 
+def _open_one(ports: ports_module.Ports, reporter: ports_module.Reporter, name: str) -> journal.Entry | None:
+    """What an earlier run left to be gone on with. One that was taking its attempt back is first ended."""
+    left = journal.of_slice(ports, name)
+    if left is None or not (left.operation.kind is operations.Kind.FORM and left.operation.aborting):
+        return left
+    reporter.step(f"taking back what operation {left.operation.id} of {left.operation.actor} left")
+    running.Runner(ports, reporter, left).run()
+    return None
+
+
 def _finish_earlier(
     ports: ports_module.Ports,
     reporter: ports_module.Reporter,
@@ -269,7 +279,7 @@ def _finish_earlier(
 ) -> Outcome:
     """An earlier run of the same command died: go on with its cubes. Anything else open is a conflict."""
     same = left.operation.kind is operations.Kind.FORM and left.operation.topology == wish.topology
-    if not same or left.operation.aborting:
+    if not same:
         raise journal.open_error(left)
     reporter.step(f"going on with operation {left.operation.id} of {left.operation.actor}")
     return _run(ports, reporter, left, ports.clock.monotonic_s(), timeout_s)

@@ -31,7 +31,10 @@ class Entry:
 
     def amended(self, ports: ports_module.Ports, **changes: Any) -> Self:
         """Write changes down and return the entry as it is then; raises Conflict if somebody else did."""
-        operation = dataclasses.replace(self.operation, **changes)
+        return self.replaced(ports, dataclasses.replace(self.operation, **changes))
+
+    def replaced(self, ports: ports_module.Ports, operation: operations.Operation) -> Self:
+        """The same with a whole operation."""
         if operation == self.operation:
             return self
         record = ports.records.replace(self.record, records.write_operation(operation))

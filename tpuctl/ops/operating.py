@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
+from tpuctl.engine import second_choice
 from tpuctl.model import errors, operations
 from tpuctl.ops import journal, locking, running, swapping, waiting
 
@@ -51,7 +53,8 @@ def abort(
     with locking.held(ports, reporter, locking.slice_lock(slice_name)) as lock:
         fenced = locking.fenced(ports, lock)
         entry = journal.find(fenced, operation_id)
-        runner = running.Runner(fenced, reporter, _turned(fenced, entry), timeout_s=timeout_s)
+        turned = _turned(fenced, entry)
+        runner = running.Runner(fenced, reporter, turned, timeout_s=timeout_s, gives_in=True)
         runner.run()
         return runner.operation
 
@@ -71,6 +74,6 @@ def _turned(ports: ports_module.Ports, entry: journal.Entry) -> journal.Entry:
             hint=f"finish it: tpuctl operation resume {found.id}",
         )
     if found.kind is operations.Kind.SWAP and begun:
-        tried = tuple(sorted({*found.tried, *(exchange.new for exchange in found.exchanges)}))
-        return entry.amended(ports, aborting=True, partitions=found.old_partitions, tried=tried, note="")
+        back = dataclasses.replace(second_choice.way_back(found), note="")
+        return entry.replaced(ports, back)
     return entry.amended(ports, aborting=True, note="")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuctl.engine import placement, swapping
+from tpuctl.engine import second_choice, swapping
 from tpuctl.model import errors, fleet, operations, states
 from tpuctl.ops import journal, locking, waiting
 from tpuctl.ops import ports as ports_module
@@ -41,12 +41,16 @@ class Runner:
         entry: journal.Entry,
         *,
         timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+        gives_in: bool = False,
     ) -> None:
+        """`gives_in`: end a way back whose old cubes do not form, rather than stop with the record open."""
         self._ports = ports
         self._reporter = reporter
         self._entry = entry
         self._timeout_s = timeout_s
+        self._gives_in = gives_in
         self._same_again = 0
+        self._has_created = False
         self._must_settle = entry.operation.intent is not _Intent.PLANNED
         self.ready: fleet.Slice | None = None
         """The slice when it was last seen ready."""
@@ -162,6 +166,7 @@ class Runner:
             self._ports.clock.sleep(SETTLE_S)
         spec = ports_module.SliceSpec(operation.slice_name, operation.topology, operation.partitions)
         self._ports.slices.create(spec)
+        self._has_created = True
         count = len(spec.partition_ids)
         self._reporter.step(
             f"slice {spec.name} created with {count} {'partition' if count == 1 else 'partitions'}"
@@ -215,15 +220,19 @@ class Runner:
             return
         if self.operation.kind is operations.Kind.FORM:
             self._give_up(item, why, holders)
-        self._use_other_cubes(snapshot, item, why)
+        self._use_other_cubes(item, why)
 
     def _take_back(self, item: fleet.Slice) -> None:
         """Delete our attempt: a failed Slice would go on claiming its partitions."""
+        if self.operation.kind is operations.Kind.FORM:
+            # So that a run after a crash does not take it for somebody else's deletion.
+            self._amend(intent=_Intent.DELETING)
         self._ports.slices.delete(item.name, uid=item.uid)
         waiting.until_gone(self._ports, self._reporter, item.name, uid=item.uid)
         self._must_settle = True
 
     def _give_up(self, item: fleet.Slice, why: str, holders: Sequence[str]) -> None:
+        self._amend(aborting=True, note=why)
         self._take_back(item)
         self._entry.close(self._ports)
         if holders:
@@ -237,56 +246,53 @@ class Runner:
             hint="look at the cubes with: tpuctl cube list; name other ones with --cubes",
         )
 
-    def _use_other_cubes(self, snapshot: fleet.Fleet, item: fleet.Slice, why: str) -> None:
+    def _use_other_cubes(self, item: fleet.Slice, why: str) -> None:
         """Other spares up to a limit, then the old cubes if they can form, else stop and say so."""
-        operation = self.operation
-        used = {exchange.new for exchange in operation.exchanges}
-        tried = tuple(sorted({*operation.tried, *used}))
-        going_back = set(operation.partitions) == set(operation.old_partitions)
-        rounds = len(tried) // max(len(operation.exchanges), 1)
-        if not going_back and rounds < OTHER_CUBES:
-            exchanges = self._other_exchanges(snapshot, tried)
-            if exchanges is not None:
-                self._reporter.warn(f"{why}; trying other cubes")
-                self._amend(
-                    exchanges=exchanges,
-                    partitions=_exchanged(operation.old_partitions, exchanges),
-                    tried=tried,
-                )
+        # Nobody else may choose meanwhile: the record claims what is chosen.
+        with locking.held(self._ports, self._reporter, locking.PLACEMENT):
+            snapshot = self._ports.fleet.observe((*SOURCES, fleet.SourceName.PODS))
+            following = self._second_choice(snapshot, why)
+            if following is not None:
+                self._entry = self._entry.replaced(self._ports, following)
                 return
-        if not going_back and self._can_form(snapshot, operation.old_partitions):
-            self._reporter.warn(f"{why}; no other cube will do, going back to the old ones")
-            self._amend(partitions=operation.old_partitions, tried=tried, aborting=True)
+        if not self._has_created and second_choice.can_form(
+            snapshot, self.operation, self.operation.partitions
+        ):
+            # An earlier run saw it fail. Whoever goes on now has mended something.
+            self._reporter.warn(f"{why}; the same cubes again")
+            self._take_back(item)
             return
+        if self._gives_in and self.operation.aborting:
+            self._end_broken(item, why)
         raise self._stopped(f"slice {item.name} does not form ({why}), and no other cubes are left to try")
 
-    def _other_exchanges(
-        self, snapshot: fleet.Fleet, tried: Sequence[str]
-    ) -> tuple[operations.Exchange, ...] | None:
+    def _second_choice(self, snapshot: fleet.Fleet, why: str) -> operations.Operation | None:
+        """The operation with what is to be tried next; None if nothing is left."""
         operation = self.operation
-        olds = tuple(exchange.old for exchange in operation.exchanges)
-        block = _block_of(snapshot, operation.old_partitions)
-        request = placement.Request(
-            topology=swapping.row_of(len(olds)),
-            block=block,
-            allow_degraded=operation.allow_degraded,
-            slice_name=operation.slice_name,
-            without=(*operation.old_partitions, *tried),
-        )
-        found = placement.place(snapshot, request)
-        if isinstance(found, placement.Refusal):
+        if operation.aborting:
             return None
-        return tuple(map(operations.Exchange, olds, found.partition_ids))
+        rounds = len({*operation.tried}) // max(len(operation.exchanges), 1)
+        found = second_choice.another_try(snapshot, operation) if rounds + 1 < OTHER_CUBES else None
+        if found is not None:
+            self._reporter.warn(f"{why}; trying other cubes: {_listed(operation, found)}")
+            return found
+        if second_choice.can_form(snapshot, operation, operation.old_partitions):
+            self._reporter.warn(f"{why}; no other cube will do, going back to the old ones")
+            return second_choice.way_back(operation)
+        return None
 
-    def _can_form(self, snapshot: fleet.Fleet, partitions: tuple[str, ...]) -> bool:
-        without_attempt = snapshot.without_slice(self.operation.slice_name)
-        request = placement.Request(
-            topology=self.operation.topology,
-            cubes=partitions,
-            allow_degraded=True,
-            slice_name=self.operation.slice_name,
+    def _end_broken(self, item: fleet.Slice, why: str) -> None:
+        """The old cubes do not form either: that is how it was before, and nothing is kept for it any more."""
+        for host, is_marked in self._ports.workloads.marked(
+            self.operation.cordons, self.operation.id
+        ).items():
+            if is_marked:
+                self._ports.workloads.uncordon(host, self.operation.id)
+        self._entry.close(self._ports)
+        raise errors.PartlyDone(
+            f"slice {item.name} has its old cubes again and does not form on them: {why}",
+            hint=f"when there are spares or repaired hosts: tpuctl slice swap {item.name} --auto",
         )
-        return isinstance(placement.place(without_attempt, request), placement.Placement)
 
     # -- the record --------------------------------------------------------------------------------------
 
@@ -333,11 +339,6 @@ def other_holders(snapshot: fleet.Fleet, item: fleet.Slice) -> Sequence[str]:
     )
 
 
-def _exchanged(partitions: Sequence[str], exchanges: Sequence[operations.Exchange]) -> tuple[str, ...]:
-    gone = {exchange.old for exchange in exchanges}
-    return tuple(sorted({*partitions} - gone | {exchange.new for exchange in exchanges}))
-
-
-def _block_of(snapshot: fleet.Fleet, partitions: Sequence[str]) -> str | None:
-    known = (snapshot.cubes_by_id.get(partition) for partition in partitions)
-    return next((cube.block for cube in known if cube is not None), None)
+def _listed(before: operations.Operation, after: operations.Operation) -> str:
+    new = [exchange for exchange in after.exchanges if exchange not in before.exchanges]
+    return ", ".join(f"{exchange.old} -> {exchange.new}" for exchange in new)

@@ -1,6 +1,7 @@
 """An index over one fleet from which placement is answered in constant time.
 
 obstacles   why a cube or a partition cannot be taken
+counting    counted reasons, block by block
 shelves     blocks by number of free cubes; cubes by how full they are
 tree        the partitions inside one cube, as the fleet names them
 stock       the index itself: built once from a Fleet, then changed by taking, releasing, failing, repairing

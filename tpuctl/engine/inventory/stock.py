@@ -7,12 +7,11 @@ cube costs, whatever the size of the fleet. Blocks and cubes are numbered in the
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import health
-from tpuctl.engine.inventory import obstacles, shelves, tree
+from tpuctl.engine.inventory import counting, obstacles, shelves, tree
 from tpuctl.model import health as health_values
 from tpuctl.model import states, topology
 
@@ -36,22 +35,6 @@ class Terms:
     allow_degraded: bool = False
     slice_name: str = ""
     """The slice whose claims do not stand in its own way."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Candidate:
-    """A block, and how it stood in the choice."""
-
-    block: str
-    usable: int
-    """Cubes (for a sub-slice: partitions of the shape) that could be taken."""
-    total: int
-    obstacles: tuple[tuple[obstacles.Obstacle, int], ...]
-    """Counts for the rest, most frequent first."""
-    holders: tuple[tuple[str, int], ...] = ()
-    """Which slices hold how many of them."""
-    claims: tuple[str, ...] = ()
-    """Who else keeps some of them: holds and open operations."""
 
 
 class HostCount(NamedTuple):
@@ -103,14 +86,6 @@ Receipt = tuple[tuple[Slot, int], ...]
 """What a slice had: cubes, and its hosts in each."""
 
 
-class Pieces(NamedTuple):
-    """What one candidate's numbers are made of: pieces with their obstacle and holders."""
-
-    obstacle: obstacles.Obstacle | None
-    holders: tuple[str, ...]
-    claims: tuple[str, ...]
-
-
 class Stock:
     """See the module."""
 
@@ -128,7 +103,7 @@ class Stock:
         """Slice -> cubes of which it has hosts."""
         self._whole = shelves.BlockShelves()
         self._parts: dict[topology.Topology, shelves.CubeShelves] | None = None
-        self._cached: dict[tuple[int, topology.Topology], Candidate] = {}
+        self._cached: dict[tuple[int, topology.Topology], counting.Candidate] = {}
         self._part_slots: dict[str, Slot] | None = None
         for number, block in enumerate(blocks):
             self._add_block(number, block)
@@ -175,27 +150,27 @@ class Stock:
             # Shelved on trust; its labels tell that there is no such partition.
             self._reshelve(slot)
 
-    def pieces(self, block: int, shape: topology.Topology) -> Iterator[tuple[Slot, str, Pieces]]:
+    def pieces(self, block: int, shape: topology.Topology) -> Iterator[tuple[Slot, str, counting.Piece]]:
         """Everything of a block that could be taken for a shape, with its id and what stands in the way."""
         for slot in self.slots[block]:
             if not shape.is_sub_slice:
                 holders = tuple(sorted(slot.holders)) if slot.cube.has_nodes else ()
-                yield slot, slot.cube.id, Pieces(slot.whole_obstacle, holders, slot.claims)
+                yield slot, slot.cube.id, counting.Piece(slot.whole_obstacle, holders, slot.claims)
                 continue
             for part in self.tree_of(slot).parts[shape]:
                 holders = tuple(sorted(name for name, hosts in slot.holders.items() if hosts & part.hosts))
                 obstacle = Obstacle.IN_USE if holders else part.obstacle
                 if obstacle is None and slot.claims:
                     obstacle = Obstacle.HELD
-                yield slot, part.id, Pieces(obstacle, holders, slot.claims)
+                yield slot, part.id, counting.Piece(obstacle, holders, slot.claims)
 
-    def candidate(self, block: int, shape: topology.Topology) -> Candidate:
+    def candidate(self, block: int, shape: topology.Topology) -> counting.Candidate:
         """How a block stands for a shape; remembered until the block changes."""
         key = (block, shape if shape.is_sub_slice else topology.CUBE)
         found = self._cached.get(key)
         if found is None:
             pieces = [piece for _, _, piece in self.pieces(block, key[1])]
-            found = self._cached[key] = candidate_of(self.blocks[block], pieces)
+            found = self._cached[key] = counting.candidate_of(self.blocks[block], pieces)
         return found
 
     def hosts(self, slot: Slot) -> HostCount:
@@ -231,6 +206,17 @@ class Stock:
         slot.holders[name] = slot.holders.get(name, 0) | part.hosts
         self.held[name] = [*self.held.get(name, ()), slot]
         self._refresh([slot])
+
+    def take_ids(self, name: str, partition_ids: Iterable[str]) -> None:
+        """Give partitions to a slice by their ids, whoever else may have them; unknown ones are left out."""
+        taken = []
+        for partition_id in partition_ids:
+            slot = self._slot_of(partition_id)
+            if slot is not None:
+                slot.holders[name] = slot.holders.get(name, 0) | _hosts_with(slot.cube, partition_id)
+                taken.append(slot)
+        self.held[name] = [*self.held.get(name, ()), *taken]
+        self._refresh(taken)
 
     def release(self, name: str) -> Receipt:
         """Take everything back from a slice; a name that has nothing is no error."""
@@ -280,10 +266,7 @@ class Stock:
             slot = self._slot_of(partition_id)
             if slot is None:
                 continue
-            hosts = 0
-            for index, host in enumerate(slot.cube.hosts):
-                if partition_id in host.partition_ids:
-                    hosts |= 1 << index
+            hosts = _hosts_with(slot.cube, partition_id)
             slot.holders[item.name] = slot.holders.get(item.name, 0) | hosts
             held = self.held.setdefault(item.name, [])
             if slot not in held[-1:]:
@@ -364,32 +347,15 @@ class Stock:
         self._shelve(slot, trusted=slot.tree is None)
 
 
+def _hosts_with(cube: fleet.Cube, partition_id: str) -> int:
+    """Hosts of a partition, as bits."""
+    hosts = 0
+    for index, host in enumerate(cube.hosts):
+        if partition_id in host.partition_ids:
+            hosts |= 1 << index
+    return hosts
+
+
 def _rank(*, spoiled: bool, used: int, free: int) -> int:
     """Spoiled before whole, then the fullest, then the one with the least left."""
     return ((0 if spoiled else 1) * _LEVELS + (topology.HOSTS_PER_CUBE - used)) * _LEVELS + free
-
-
-def candidate_of(block: str, pieces: Iterable[Pieces]) -> Candidate:
-    """Count pieces."""
-    counts: collections.Counter[obstacles.Obstacle] = collections.Counter()
-    holders: collections.Counter[str] = collections.Counter()
-    claims: set[str] = set()
-    usable = total = 0
-    for obstacle, names, who in pieces:
-        total += 1
-        if obstacle is None:
-            usable += 1
-            continue
-        counts[obstacle] += 1
-        if obstacle is Obstacle.IN_USE:
-            holders.update(names)
-        elif obstacle is Obstacle.HELD:
-            claims.update(who)
-    return Candidate(
-        block=block,
-        usable=usable,
-        total=total,
-        obstacles=tuple(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))),
-        holders=tuple(sorted(holders.items(), key=lambda entry: (-entry[1], entry[0]))),
-        claims=tuple(sorted(claims)),
-    )

@@ -143,6 +143,8 @@ def _pack_class(
     _mop_up(space, members, keep_free)
     placed = sum(space.chips_of(unit) for unit in members)
     bound = placed_before + solution.bound_hosts * topology.CHIPS_PER_HOST
+    bound += sum(_most_chips(unit) for unit in members if _is_loose(space, unit))
+    bound = min(bound, sum(map(_most_chips, members)))
     return ClassReport(
         priority=priority,
         method=solution.method,
@@ -150,6 +152,24 @@ def _pack_class(
         placed_chips=placed,
         bound_chips=max(bound, placed),
     )
+
+
+def _most_chips(unit: wishes.Unit) -> int:
+    """Chips of the largest way to serve it."""
+    return max(map(unit.chips, range(unit.options)))
+
+
+def _is_loose(space: room.Room, unit: wishes.Unit) -> bool:
+    """If true, the numbers do not prove that there was no place for it.
+
+    They count sub-slices that are tied to something (a gang, a fallback, a block) as if each needed room in a
+    whole cube, though rests of used cubes might serve. So their chips are added to the bound.
+    """
+    if space.has(unit):
+        return False
+    tied = unit.is_gang or unit.options > 1 or unit.first.block is not None
+    every = (shape for option in range(unit.options) for shape in unit.shapes(option))
+    return tied and any(shape.is_sub_slice for shape in every)
 
 
 def _solve(problem: problems.Problem, sorted_out: sorting.Sorted, settings: Settings) -> problems.Solution:

@@ -1,0 +1,99 @@
+"""What a swap tries when its slice does not form: other cubes, more cubes, or the old ones again."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from tpuctl.engine import health, placement, swapping
+from tpuctl.model import operations, states
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tpuctl.model import fleet
+
+
+def another_try(snapshot: fleet.Fleet, operation: operations.Operation) -> operations.Operation | None:
+    """The operation with other cubes; None if there are none to be had.
+
+    A cube that has broken since the swap began goes as well, whether it is one that came or one that was to
+    stay, and its pods are restarted with the others. If none looks broken, all cubes that came are suspects.
+    """
+    came = {exchange.new: exchange.old for exchange in operation.exchanges}
+    suspects = _broken(snapshot, operation.partitions) or tuple(came)
+    tried = tuple(sorted({*operation.tried, *came}))
+    found = _replacements(snapshot, operation, tried, len(suspects))
+    if found is None:
+        return None
+    kept = tuple(exchange for exchange in operation.exchanges if exchange.new not in suspects)
+    olds = (came.get(cube, cube) for cube in suspects)
+    exchanges = (*kept, *map(operations.Exchange, olds, found))
+    return dataclasses.replace(
+        operation,
+        exchanges=exchanges,
+        partitions=_exchanged(operation.old_partitions, exchanges),
+        pods=_pods(snapshot, operation.pods, {exchange.old for exchange in exchanges}),
+        tried=tried,
+    )
+
+
+def way_back(operation: operations.Operation) -> operations.Operation:
+    """The operation with the cubes that the slice had before."""
+    tried = tuple(sorted({*operation.tried, *(exchange.new for exchange in operation.exchanges)}))
+    return dataclasses.replace(operation, partitions=operation.old_partitions, tried=tried, aborting=True)
+
+
+def can_form(snapshot: fleet.Fleet, operation: operations.Operation, partitions: tuple[str, ...]) -> bool:
+    """Whether the slice could be formed from these cubes now, as far as can be seen."""
+    request = placement.Request(
+        topology=operation.topology,
+        cubes=partitions,
+        allow_degraded=True,
+        slice_name=operation.slice_name,
+    )
+    without_attempt = snapshot.without_slice(operation.slice_name)
+    return isinstance(placement.place(without_attempt, request), placement.Placement)
+
+
+def _replacements(
+    snapshot: fleet.Fleet, operation: operations.Operation, tried: Sequence[str], count: int
+) -> tuple[str, ...] | None:
+    request = placement.Request(
+        topology=swapping.row_of(count),
+        block=_block_of(snapshot, operation.old_partitions),
+        allow_degraded=operation.allow_degraded,
+        slice_name=operation.slice_name,
+        without=(*operation.old_partitions, *tried),
+    )
+    found = placement.place(snapshot, request)
+    return None if isinstance(found, placement.Refusal) else found.partition_ids
+
+
+def _broken(snapshot: fleet.Fleet, partitions: Sequence[str]) -> tuple[str, ...]:
+    """Those that are unhealthy or incomplete, or of which no node is left; unknown is no reason to act."""
+    bad = (states.Verdict.UNHEALTHY, states.Verdict.INCOMPLETE)
+    found = []
+    for partition in partitions:
+        cube = snapshot.cubes_by_id.get(partition)
+        if cube is None or health.judge(cube, now=snapshot.observed_at).verdict in bad:
+            found.append(partition)
+    return tuple(found)
+
+
+def _exchanged(partitions: Sequence[str], exchanges: Sequence[operations.Exchange]) -> tuple[str, ...]:
+    gone = {exchange.old for exchange in exchanges}
+    return tuple(sorted({*partitions} - gone | {exchange.new for exchange in exchanges}))
+
+
+def _pods(
+    snapshot: fleet.Fleet, pods: Sequence[operations.PodRef], olds: set[str]
+) -> tuple[operations.PodRef, ...]:
+    """The pods, with those of cubes that go now marked for their restart."""
+    cube_of = {host.name: cube.id for cube in snapshot.cubes for host in cube.hosts}
+    return tuple(pod._replace(replaced=pod.replaced or cube_of.get(pod.node) in olds) for pod in pods)
+
+
+def _block_of(snapshot: fleet.Fleet, partitions: Sequence[str]) -> str | None:
+    known = (snapshot.cubes_by_id.get(partition) for partition in partitions)
+    return next((cube.block for cube in known if cube is not None), None)
