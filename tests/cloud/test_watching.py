@@ -234,7 +234,9 @@ class Restarting:
         self._start()
 
     def close(self):
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self._thread.join(5)
         for connection in self.connections:
             _hang_up(connection)
 
@@ -266,9 +268,10 @@ class Restarting:
             connection.sendall(
                 f"{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
             )
-            connection.close()
         except OSError:
             return
+        finally:
+            connection.close()
 
 
 def _hang_up(connection):

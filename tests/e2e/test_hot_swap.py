@@ -58,7 +58,7 @@ def test_one_host_dies_under_a_512_pod_job(admin: Admin) -> None:
         if item["subject"] == "cube" and item["verdict"] != "healthy"
     ]
     assert bad["where"] == ["VM"]
-    assert dead in {reason["subject"] for reason in bad["reasons"]}
+    assert f"host {dead}" in {reason["subject"] for reason in bad["reasons"]}
     assert bad["id"] in was["partitionIds"]
 
     swapped = admin.run("slice", "swap", "train-a", "--auto", "--yes", "-o", "json")

@@ -35,6 +35,12 @@ def remember(context_name: str, names: Mapping[str, Iterable[str] | None]) -> No
             directories.write_whole(path, json.dumps(kept | fresh))
 
 
+def block_names(context_name: str) -> dict[str, str]:
+    """Block id -> the reservation's name for it, as far as a command of this user has seen it."""
+    pairs = (entry.split(" ", 1) for entry in _read(context_name).get("blockNames", []))
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}  # noqa: PLR2004 - a pair
+
+
 def complete_slices(incomplete: str) -> list[str]:
     return _names("slices", incomplete)
 

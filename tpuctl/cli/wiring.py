@@ -6,6 +6,7 @@ The only place where the program meets the client libraries; they are imported w
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.cli import session
@@ -26,7 +27,9 @@ def ports() -> ports_module.Ports:
     """Ports for the chosen context; raises UsageError if there is none."""
     if _override:
         return _override[-1][0]
-    return connect(session.current().context())
+    chosen = session.current().context()
+    made = connect(chosen)
+    return dataclasses.replace(made, fleet=_Remembering(made.fleet, chosen.name))
 
 
 def context() -> contexts.Context:
@@ -87,9 +90,7 @@ def snapshot(sources: Collection[fleet.SourceName], file: pathlib.Path | None) -
     Raises NotFound if the file does not exist, UsageError if it is no dump or lacks one of the sources.
     """
     if file is None:
-        found = ports().fleet.observe(sources)
-        _remember(found)
-        return found
+        return ports().fleet.observe(sources)
     found = load(file)
     missing = [name for name in sources if not found.has(name) and name is not fleet.SourceName.CAPACITY]
     if missing:
@@ -128,28 +129,47 @@ def _loader() -> type:
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _remember(found: fleet.Fleet) -> None:
-    """Keep the names for Tab."""
-    from tpuctl.cli import completion  # noqa: PLC0415
+class _Remembering:
+    """Reads the fleet, keeps its names for Tab, and calls blocks by names that were seen before.
 
-    context_name = session.current().context().name if not _override else ""
-    if context_name:
-        completion.remember(
-            context_name,
-            {
-                "slices": [item.name for item in found.slices]
-                if found.has(fleet.SourceName.SLICES)
-                else None,
-                "cubes": [cube.id for cube in found.cubes],
-                "blocks": [block.label for block in found.blocks],
-                # All nodes would be too many for Tab; those that somebody asks for are in trouble.
-                "nodes": [
-                    host.name
-                    for cube in found.cubes
-                    for host in cube.hosts
-                    if host.ready is not True or host.conditions or host.taints
-                ]
-                if found.has(fleet.SourceName.NODES)
-                else None,
-            },
+    Nodes know a block by its id only, and asking the reservation takes longer than all the rest. A remembered
+    name is for people to read; what a user names is looked up in the reservation itself.
+    """
+
+    def __init__(self, reader: ports_module.FleetReader, context_name: str) -> None:
+        self._reader = reader
+        self._context_name = context_name
+
+    def observe(self, sources: Collection[fleet.SourceName]) -> fleet.Fleet:
+        from tpuctl.cli import completion  # noqa: PLC0415 - only where a fleet is read
+
+        found = self._reader.observe(sources)
+        if found.has(fleet.SourceName.NODES):
+            completion.remember(self._context_name, _names(found))
+        if found.has(fleet.SourceName.CAPACITY) or not found.blocks:
+            return found
+        known = completion.block_names(self._context_name)
+        return found.with_blocks(
+            tuple(
+                dataclasses.replace(block, name=block.name or known.get(block.id, ""))
+                for block in found.blocks
+            )
         )
+
+
+def _names(found: fleet.Fleet) -> dict[str, list[str] | None]:
+    named = [f"{block.id} {block.name}" for block in found.blocks if block.name]
+    return {
+        "slices": [item.name for item in found.slices] if found.has(fleet.SourceName.SLICES) else None,
+        "cubes": [cube.id for cube in found.cubes],
+        "blocks": [block.label for block in found.blocks] if named else None,
+        "blockNames": named or None,
+        # All nodes would be too many for Tab; those that somebody asks for are in trouble.
+        "nodes": [
+            host.name
+            for cube in found.cubes
+            for host in cube.hosts
+            if host.ready is not True or host.conditions or host.taints
+        ],
+        "pools": sorted({host.pool for cube in found.cubes for host in cube.hosts if host.pool}),
+    }

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from tpuctl.model import errors
+from tpuctl.model import errors, fleet
 
 if TYPE_CHECKING:
     from tpuctl.engine import placement
-    from tpuctl.model import fleet
 
 
 def resolve(snapshot: fleet.Fleet, wish: placement.Request) -> placement.Request:
@@ -36,7 +35,8 @@ def find_cube(snapshot: fleet.Fleet, text: str) -> fleet.Cube:
 
 def _block_id(snapshot: fleet.Fleet, text: str) -> str:
     for block in snapshot.blocks:
-        if text in (block.id, block.name):
+        # Names may be remembered ones here; only the reservation itself tells which block has a name now.
+        if text == block.id or (text == block.name and snapshot.has(fleet.SourceName.CAPACITY)):
             return block.id
     known = ", ".join(block.label for block in snapshot.blocks) or "none"
     raise errors.NotFound(f"there is no block '{text}'", hint=f"blocks: {known}")

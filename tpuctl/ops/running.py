@@ -282,7 +282,7 @@ class Runner:
         return None
 
     def _end_broken(self, item: fleet.Slice, why: str) -> None:
-        """The old cubes do not form either: that is how it was before, and nothing is kept for it any more."""
+        """The old cubes do not form either: so it was before, and nothing is kept for it any more."""
         for host, is_marked in self._ports.workloads.marked(
             self.operation.cordons, self.operation.id
         ).items():
