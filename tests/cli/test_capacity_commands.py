@@ -292,3 +292,39 @@ def test_several_slices_of_one_command_are_formed_all_or_none(tpuctl, scene):
     again = tpuctl("slice", "form", "s", "--chips", "128", "--count", "2")
     assert again.out.count("unchanged") == 2
     assert tpuctl("slice", "form", "s", "--chips", "64", "--count", "2", "--cubes", "x").status == 64
+
+
+def test_priorities_are_written_shown_and_used(tpuctl, scene):
+    assert tpuctl("slice", "form", "a", "--chips", "128", "--priority", "6").status == 0
+    assert tpuctl("slice", "form", "b", "--chips", "128").status == 0
+    assert tpuctl("slice", "form", "c", "--chips", "64", "--priority", "1e3").status == 64
+    items = {item["name"]: item for item in document(tpuctl("slice", "list", "-o", "json"))["items"]}
+    assert (items["a"]["priority"], items["b"]["priority"]) == (6, 0)
+    wide = tpuctl("slice", "list", "-o", "wide").out.splitlines()
+    place = wide[0].index("PRIORITY")
+    assert [line[place:].split()[0] for line in wide[1:3]] == ["6", "0"]
+    assert "PRIORITY" not in tpuctl("slice", "list").out
+    assert document(tpuctl("slice", "show", "a", "-o", "json"))["priority"] == 6
+    terms = tpuctl.write(
+        "running.yaml",
+        "apiVersion: tpuctl/v1\nkind: PlacementRequests\nrunning:\n"
+        "- {slice: a, preemptible: true}\n- {slice: b, preemptible: true}\n",
+    )
+    found = document(
+        tpuctl("capacity", "why-not", "-t", "4x4x8", "--priority", "5", "-f", str(terms), "-o", "json"), 8
+    )
+    ends = [
+        [action["target"] for action in way["actions"]]
+        for way in found["ways"]
+        if way["actions"][0]["do"] == "preempt"
+    ]
+    assert ends == [["b"]]
+
+
+def test_a_refusal_of_form_names_what_helps(tpuctl, scene):
+    cube = document(tpuctl("cube", "list", "-o", "json"))["items"][0]["id"]
+    assert tpuctl("cube", "hold", cube, "--reason", "burn-in").status == 0
+    refused = tpuctl("slice", "form", "a", "--topology", "4x8x8")
+    assert refused.status == 8
+    assert f"this would make it fit: tpuctl cube release {cube}" in refused.err
+    assert "tpuctl capacity why-not --topology 4x8x8" in refused.err

@@ -138,3 +138,27 @@ def test_a_hold_leaves_the_slice_that_uses_the_cube_alone(tpuctl, scene):
     held = tpuctl("cube", "hold", used, "--reason", "suspect")
     assert "slice train uses it and keeps it" in held.err
     assert whole(scene).slices_by_name["train"].state.is_ready
+
+
+def test_a_replacement_that_will_not_do_is_told_by_itself(tpuctl, scene):
+    bad, other = members(scene)
+    refused = tpuctl("slice", "swap", "train", "--cube", bad, "--with", other)
+    assert refused.status == 8
+    assert f"cube {other}: it is in slice train already" in refused.err
+
+
+def test_a_damaged_record_is_listed_beside_the_others(tpuctl, scene, monkeypatch):
+    assert swaps.killed_at(scene, monkeypatch, 1) is not None
+    scene.ports.records.create("op-broken", "operation", "{")
+    listed = tpuctl("operation", "list")
+    assert listed.status == 1
+    assert "swap-train" in listed.out
+    assert "record op-broken is damaged" in listed.err
+    assert tpuctl("slice", "form", "new", "--topology", "4x4x4").status == 1
+
+
+def test_a_stuck_deletion_ends_at_the_timeout_that_was_given(tpuctl, scene):
+    scene.simulator.inject("stuck-finalizer", "train")
+    ended = tpuctl("slice", "deform", "train", "--yes", "--timeout", "2m")
+    assert ended.status == 10
+    assert "is not gone after 120 s" in ended.err

@@ -183,6 +183,16 @@ def test_slice_states(reason, status, state):
     assert (item.state, item.reason, item.ready) == (state, reason, status)
 
 
+@pytest.mark.parametrize(
+    ("text", "priority"),
+    [("5", 5), ("-7", -7), ("", 0), ("high", 0), ("1e3", 0), ("9" * 30, 0), (None, 0), (5, 0)],
+)
+def test_a_priority_that_is_no_whole_number_is_none(text, priority):
+    document = manifests.slice_("s", reason="ACTIVE")
+    document["metadata"]["annotations"] = {"tpuctl.dev/priority": text}
+    assert documents.slice_(document, NOW).priority == priority
+
+
 def test_a_slice_with_all_its_fields():
     document = manifests.slice_("s", partitions=("b", "a"), topology="4x4x8", reason="ACTIVE", message="m")
     document["metadata"] |= {

@@ -51,6 +51,21 @@ def test_a_slice_from_creation_to_its_end(ready, spec):
     slices.delete("train-a", uid=created.uid)
 
 
+def test_a_priority_is_an_annotation_of_the_slice(ready, spec):
+    slices = ready.ports.slices
+    assert slices.create(spec._replace(priority=-3)).priority == -3
+    assert slices.get("train-a").priority == -3
+    [stored_one] = ready.sim.call(lambda: ready.sim.world.store.list("slices.accelerator.gke.io"))
+    assert stored_one["metadata"]["annotations"]["tpuctl.dev/priority"] == "-3"
+    plain = slices.create(spec_of(ready, "train-b", first=2))
+    assert plain.priority == 0
+    names = {
+        item["metadata"]["name"]: item["metadata"]
+        for item in ready.sim.call(lambda: ready.sim.world.store.list("slices.accelerator.gke.io"))
+    }
+    assert "annotations" not in names["train-b"]
+
+
 def test_a_dry_run_stores_nothing(ready, spec):
     assert ready.ports.slices.create(spec, validate_only=True).name == "train-a"
     assert stored(ready) == []

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import yaml
@@ -103,8 +103,16 @@ def in_real_time(home: pathlib.Path) -> Iterator[crash_stage.Stage]:
         stage.check_simulator()
 
 
-def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, kill: Kill) -> list[str]:
-    """Set up, kill, go on, and look at everything; what was wrong."""
+class Verdict(NamedTuple):
+    """How a case ended."""
+
+    struck: bool
+    """If false, the command had done everything without that call."""
+    wrong: list[str]
+
+
+def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, kill: Kill) -> Verdict:
+    """Set up, kill, go on, and look at everything."""
     scenario.arrange(stage)
     if kill.point.resource == "namespaces":
         stage.forget_namespace()
@@ -117,9 +125,9 @@ def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, kill: Kill
             told = process.communicate(timeout=crash_stage.CHILD_TIMEOUT_S)
     finally:
         stage.simulator.call(lambda: hooks.remove(assassin.intercept))
-    if process.returncode != -signal.SIGKILL or not assassin.struck:
-        return [f"it was not killed but ended with {process.returncode}: {told}"]
     wrong = stage.broken_promises()
+    if process.returncode != (-signal.SIGKILL if assassin.struck else 0):
+        wrong.append(f"it ended with {process.returncode}: {told}")
     with _elsewhere(stage) if kill.where == ELSEWHERE else _here(stage):
         complaints, back = crash_scenarios.go_on(stage, scenario, kill.way)
     wrong += [*complaints, *scenario.misses(stage, back=back), *stage.broken_promises()]
@@ -127,7 +135,7 @@ def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, kill: Kill
     wrong += stage.leftovers()
     if not wrong:
         scenario.tidy(stage)
-    return wrong
+    return Verdict(assassin.struck, wrong)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """A long random run: commands, dying hardware, failing APIs, killed programs; invariants after each of them.
 
-Everything random comes from one seed and time is virtual, so that a run can be repeated.
+One seed decides what is done and what goes wrong, and time is virtual. A run with the same seed is much the
+same, not quite: reads in parallel and the jitter between retries decide which call is the so-many-th.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Soak:
             (self._host_dies, 7),
             (self._hosts_are_repaired, 7),
             (self._formation_will_fail, 3),
-            (self._finish_something, 12),
+            (self._finish_something, 22),
             (self._time_passes, 4),
         ]
         deed = self._dice.choices([one for one, _ in deeds], [weight for _, weight in deeds])[0]
@@ -153,6 +154,7 @@ class Soak:
         if self._dice.random() < 0.3:
             if left.kind is operations.Kind.FORM:
                 self.checks.may_go(left.slice_name)
+            self.checks.was_taken_back(left.slice_name)
             self._command("operation", "abort", left.id, "--yes")
         else:
             self._command("operation", "resume", left.id)
@@ -248,6 +250,7 @@ class Soak:
             first = self._stage.tpuctl("operation", "resume", left.id)
             if journal.of_slice(self._stage.ports, left.slice_name) is None:
                 continue
+            self.checks.was_taken_back(left.slice_name)
             second = self._stage.tpuctl("operation", "abort", left.id, "--yes")
             if journal.of_slice(self._stage.ports, left.slice_name) is not None:
                 ends = [f"`{' '.join(done.arguments)}`: {done.status} {done.err}" for done in (first, second)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.e2e.crash_stage import FOREIGN, MARK, Stage
+from tests.e2e.crash_stage import MARK, Stage
 from tpuctl.model import fleet, invariants, operations, states, topology
 from tpuctl.ops import journal
 
@@ -29,12 +29,14 @@ class Checks:
         self._pods: dict[str, tuple[str, str]] = {}
         self._claims: list[str] = []
         self._pods_go = False
+        self._taken_back: set[str] = set()
 
     # -- what the run tells ------------------------------------------------------------------------------
 
     def formed(self, name: str, shape: str) -> None:
         """A command said that this slice is there."""
         self._owed.add(name)
+        self._taken_back.discard(name)
         item = self._stage.ports.slices.get(name)
         if item is None or item.topology != topology.parse(shape):
             self._claims.append(f"success was claimed, but slice {name} is {item}")
@@ -52,6 +54,10 @@ class Checks:
     def pods_may_go(self) -> None:
         """A Job was ended by its owner."""
         self._pods_go = True
+
+    def was_taken_back(self, name: str) -> None:
+        """A swap was aborted: if the old cubes do not form, the slice stays as it is on them."""
+        self._taken_back.add(name)
 
     # -- around one operation ----------------------------------------------------------------------------
 
@@ -77,9 +83,15 @@ class Checks:
             wrong += [
                 f"slice {item.name} is {item.state} at rest"
                 for item in snapshot.slices
-                if item.state not in states_at_rest()
+                if not self._may_rest(item)
             ]
         return wrong
+
+    def _may_rest(self, item: fleet.Slice) -> bool:
+        """A host that died breaks a slice for good; one that never formed is nobody's wish."""
+        if item.state is states.SliceState.CREATION_FAILED:
+            return item.name in self._taken_back
+        return item.state in (states.SliceState.ACTIVE, states.SliceState.FAILED)
 
     def _exchanged(self) -> set[str]:
         entries = journal.list_open(self._stage.ports)
@@ -126,11 +138,3 @@ class Checks:
             and pod["status"].get("phase") == "Running"
             and "deletionTimestamp" not in pod["metadata"]
         }
-
-
-def states_at_rest() -> tuple[states.SliceState, ...]:
-    """Where a slice may stay when nothing is going on: a host that died broke it for good."""
-    return (states.SliceState.ACTIVE, states.SliceState.FAILED)
-
-
-__all__ = ["FOREIGN", "Checks", "states_at_rest"]

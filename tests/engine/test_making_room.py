@@ -45,6 +45,19 @@ def tenants(**terms: Tenancy) -> tenancy.Tenants:
 # -- preemption ------------------------------------------------------------------------------------------
 
 
+def test_the_priority_of_a_slice_is_its_own_unless_the_file_says_otherwise() -> None:
+    def victims(own: int, said: Tenancy) -> object:
+        item = builders.slice_of("s0", "4x4x4", "c0", priority=own)
+        snapshot = builders.fleet_of(builders.cube("c0", "b"), slices=(item,))
+        found = preemption.choose(snapshot, request("4x4x4"), tenants(s0=said), priority=5)
+        return found and found.victims
+
+    assert victims(0, YIELDS) == ("s0",)
+    assert victims(5, YIELDS) is None
+    assert victims(5, Tenancy(preemptible=True, priority=1)) == ("s0",)
+    assert victims(0, Tenancy(preemptible=True, priority=6)) is None
+
+
 def test_the_fewest_chips_go_then_the_fewest_slices() -> None:
     snapshot = world(("a", 0, 3), ("a", 3, 1), ("a", 4, 1), ("a", 5, 2), blocks={"a": 7})
     everybody = tenants(s0=YIELDS, s1=YIELDS, s2=YIELDS, s3=YIELDS)

@@ -8,7 +8,7 @@ from tests.ops import test_swapping as swaps
 from tests.ops.conftest import Recorder, scene_of, whole
 from tpuctl.cli.rehearsal import Rehearsal
 from tpuctl.model import errors, states, topology
-from tpuctl.ops import deforming, forming, journal, naming, ports, waiting
+from tpuctl.ops import deforming, forming, holding, journal, naming, ports, waiting
 
 PAIR = topology.parse("4x4x8")
 
@@ -72,8 +72,58 @@ def test_no_room_says_needed_usable_and_why(scene: Rehearsal, reporter: Recorder
         "does not fit now: 3 cubes of one block needed, the best block has 2 usable" in refused.value.message
     )
     assert refused.value.details[0].endswith("2 of 6 cubes usable; rest: 4 in use (slices: train 4)")
-    with pytest.raises(errors.DoesNotFit, match="never fits"):
+    assert refused.value.hint == "1 more cube must become free or healthy in one block"
+    with pytest.raises(errors.DoesNotFit, match="never fits") as never:
         form(scene, reporter, "huge", "8x8x8")
+    assert never.value.hint is None
+
+
+def test_a_refusal_names_a_way_out_that_works(scene: Rehearsal, reporter: Recorder) -> None:
+    cubes = [cube.id for cube in whole(scene).cubes]
+    holding.hold(scene.ports, cubes[0], reason="burn-in")
+    with pytest.raises(errors.DoesNotFit) as refused:
+        form(scene, reporter, "all", "4x8x12")
+    assert refused.value.hint == (
+        f"this would make it fit: tpuctl cube release {cubes[0]}\n"
+        "(other ways: tpuctl capacity why-not --topology 4x8x12)"
+    )
+    holding.release(scene.ports, cubes[0])
+    assert form(scene, reporter, "all", "4x8x12").verb == "formed"
+
+
+def test_leave_to_use_degraded_cubes_is_suggested_only_if_that_suffices(
+    scene: Rehearsal, reporter: Recorder
+) -> None:
+    """What was told by counting degraded cubes alone was wrong when they were in use or too few."""
+    worn, held = (cube.id for cube in whole(scene).cubes[:2])
+    hardware = scene.simulator.world.hardware
+    scene.simulator.call(lambda: hardware.cube_degraded(hardware.find_subblock(worn)))
+    scene.simulator.advance(60)
+    with pytest.raises(errors.DoesNotFit) as refused:
+        form(scene, reporter, "all", "4x8x12")
+    assert (refused.value.hint or "").startswith("--allow-degraded would make it fit")
+    holding.hold(scene.ports, held, reason="burn-in")
+    with pytest.raises(errors.DoesNotFit) as refused:
+        form(scene, reporter, "all", "4x8x12")
+    assert "--allow-degraded" not in (refused.value.hint or "")
+
+
+def test_a_slice_carries_its_priority(scene: Rehearsal, reporter: Recorder) -> None:
+    assert form(scene, reporter, "urgent", "4x4x4", priority=7).slice.priority == 7
+    assert form(scene, reporter, "plain", "4x4x4").slice.priority == 0
+    assert whole(scene).slices_by_name["urgent"].priority == 7
+    assert form(scene, reporter, "urgent", "4x4x4").verb == "unchanged"
+    assert form(scene, reporter, "urgent", "4x4x4", priority=7).verb == "unchanged"
+    with pytest.raises(errors.Conflict, match="its priority is 7, not 8"):
+        form(scene, reporter, "urgent", "4x4x4", priority=8)
+
+
+def test_a_run_that_died_is_not_finished_with_another_priority(scene: Rehearsal, reporter: Recorder) -> None:
+    prepared = forming.prepare(scene.ports, "train", forming.request(PAIR, priority=3))
+    assert forming.start(scene.ports, reporter, prepared) is not None
+    with pytest.raises(errors.Conflict):
+        form(scene, reporter, "train", "4x4x8", priority=4)
+    assert form(scene, reporter, "train", "4x4x8").slice.priority == 3
 
 
 def test_a_degraded_cube_needs_leave_and_makes_the_slice_degraded(

@@ -12,7 +12,8 @@ PAIR = topology.parse("4x4x8")
 
 def test_all_are_formed_on_cubes_of_their_own(scene: Rehearsal, reporter: Recorder) -> None:
     names = gangs.members("train", 3)
-    outcomes = gangs.form(scene.ports, reporter, names, forming.request(PAIR))
+    outcomes = gangs.form(scene.ports, reporter, names, forming.request(PAIR, priority=4))
+    assert {outcome.slice.priority for outcome in outcomes} == {4}
     assert [(outcome.slice.name, outcome.verb) for outcome in outcomes] == [
         ("train-0", "formed"),
         ("train-1", "formed"),
@@ -29,6 +30,10 @@ def test_if_not_all_fit_none_is_formed(scene: Rehearsal, reporter: Recorder) -> 
     with pytest.raises(errors.DoesNotFit) as raised:
         gangs.form(scene.ports, reporter, gangs.members("train", 4), forming.request(PAIR))
     assert raised.value.message == "3 of 4 slices 4x4x8 fit, and they are formed all or none"
+    assert raised.value.hint == "2 more cubes must become free or healthy in one block"
+    with pytest.raises(errors.DoesNotFit) as raised:
+        gangs.form(scene.ports, reporter, gangs.members("train", 5), forming.request(PAIR))
+    assert raised.value.hint is None  # room for one more would not be enough
     assert whole(scene).slices == ()
     assert journal.list_open(scene.ports) == []
 

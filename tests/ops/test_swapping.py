@@ -106,6 +106,17 @@ def test_a_sound_slice_has_nothing_to_swap(scene: Rehearsal) -> None:
     assert swapping.prepare(scene.ports, "train", swapping.Wish()) is None
 
 
+def test_a_swapped_slice_keeps_its_priority(scene: Rehearsal, reporter: Recorder) -> None:
+    wish = forming.request(topology.parse("4x4x8"), priority=9)
+    before = forming.form(scene.ports, reporter, "train", wish).slice
+    break_host(scene, before.partition_ids[0])
+    shown = prepared_swap(scene, swapping.Wish())
+    outcome = swapping.swap(scene.ports, reporter, shown, swapping.Wish())
+    assert outcome.slice.uid != before.uid
+    assert (before.priority, outcome.slice.priority) == (9, 9)
+    nothing_left(scene)
+
+
 def test_two_failed_cubes_go_in_one_operation(scene: Rehearsal, reporter: Recorder) -> None:
     """kueue#14244: a second failure is not a reason to give everything up."""
     before = busy_slice(scene, "4x4x12")
@@ -123,7 +134,7 @@ def test_without_a_spare_the_slice_is_left_as_it_is(reporter: Recorder) -> None:
     with scene_of(cubes=2, ready_cubes=2, slice_controller=True) as scene:
         before = busy_slice(scene)
         break_host(scene, before.partition_ids[0])
-        with pytest.raises(errors.DoesNotFit, match="was left as it is: 1 spare cubes"):
+        with pytest.raises(errors.DoesNotFit, match="was left as it is: 1 spare cube of its block"):
             swapping.prepare(scene.ports, "train", swapping.Wish())
         assert [item.uid for item in whole(scene).slices] == [before.uid]
         nothing_left(scene)

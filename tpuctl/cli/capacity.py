@@ -85,7 +85,7 @@ def why_not(
       tpuctl capacity why-not --topology 8x16x16
       tpuctl capacity why-not --chips 2048 --priority 10 -f requests.yaml
     """
-    snapshot = capacity.seen(wiring.snapshot(capacity.SOURCES, file))
+    snapshot = capacity.seen(wiring.snapshot(capacity.sources(block), file))
     question = capacity.Question(
         shape=options.one_shape(shape, chips),
         block=block,
@@ -134,10 +134,11 @@ def plan(
       tpuctl capacity plan -f requests.yaml
       tpuctl capacity plan -f requests.yaml --fast --fleet today.yaml -o json
     """
-    snapshot = capacity.seen(wiring.snapshot(capacity.SOURCES, file))
     asked = requests_file.read(requests)
     if not asked.wishes:
         raise errors.UsageError(f"{requests} holds no requests", hint="list them under 'requests:'")
+    named = capacity.sources(*(wish.block for wish in asked.wishes))
+    snapshot = capacity.seen(wiring.snapshot(named, file))
     settings = capacity.PackSettings(
         mode=capacity.Mode.OPTIMAL if optimal else capacity.Mode.FAST,
         time_limit_s=float(time_limit),
@@ -188,7 +189,7 @@ def defrag(
       tpuctl capacity defrag --topology 8x16x16
       tpuctl capacity defrag -t 8x8x16 --move-cost 1h -f requests.yaml
     """
-    snapshot = capacity.seen(wiring.snapshot(capacity.SOURCES, file))
+    snapshot = capacity.seen(wiring.snapshot(capacity.sources(block), file))
     found = capacity.defragment(
         snapshot,
         capacity.Question(shape=shape, block=block),

@@ -18,7 +18,7 @@ from tpuctl.cli import (
     wiring,
 )
 from tpuctl.model import errors, fleet, states, topology
-from tpuctl.ops import holding, naming, views
+from tpuctl.ops import holding, journal, naming, views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,6 +145,10 @@ def release(
     released = holding.release(wiring.ports(), cube, others=others)
     if released is None:
         session.current().terminal.note(f"cube {cube} was not held")
+        for entry in journal.list_open(wiring.ports()):
+            if cube in entry.operation.claims:
+                name = entry.operation.id
+                session.current().terminal.warn(f"{name} keeps it; see: tpuctl operation show {name}")
         return
     _show_hold(released, "released", fmt)
 

@@ -77,7 +77,8 @@ def _show_checked(
 ) -> None:
     wanted = output.chosen(fmt)
     screen = session.current().terminal
-    shown = result.items
+    worst_first = [*health.WORST_FIRST]
+    shown = tuple(sorted(result.items, key=lambda item: worst_first.index(item.judgement.verdict)))
     if wanted is output.Format.NAME:
         shown = troubled
     elif not wanted.is_document and not all_of_them:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tpuctl.cli import commands, options, output, session, swap_views, wiring
+from tpuctl.model.exit_status import ExitStatus
 from tpuctl.ops import journal, operating, swapping
 
 if TYPE_CHECKING:
@@ -25,13 +26,14 @@ IdArgument = Annotated[
 
 
 @app.command("list")
-def list_operations(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = False) -> None:
+def list_operations(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = False) -> int:
     """List open operations: what was begun on which slice, by whom, and how far it got.
 
     Examples:
       tpuctl operation list
     """
-    found: Sequence[operations.Operation] = [entry.operation for entry in journal.list_open(wiring.ports())]
+    entries, damaged = journal.list_readable(wiring.ports())
+    found: Sequence[operations.Operation] = [entry.operation for entry in entries]
     column = output.Column
     output.render_list(
         "Operation",
@@ -48,8 +50,12 @@ def list_operations(fmt: output.FormatOption = None, no_headers: output.NoHeader
         name_of=lambda item: f"operation/{item.id}",
         fmt=fmt,
         no_headers=no_headers,
-        empty="No open operations.",
+        partial=bool(damaged),
+        empty="No open operations that can be read." if damaged else "No open operations.",
     )
+    for sentence in damaged:
+        session.current().terminal.warn(sentence)
+    return ExitStatus.FAILED if damaged else ExitStatus.OK
 
 
 @app.command()

@@ -193,7 +193,7 @@ def _tenancy(record: Mapping[str, config_file.Value]) -> tuple[str, capacity.Ten
     if "slice" not in said:
         raise config_file.ConfigError(f"{record[''].origin}: an entry under 'running' needs a slice")
     return said["slice"], capacity.Tenancy(
-        priority=said.get("priority", 0),
+        priority=said.get("priority"),
         preemptible=said.get("preemptible", False),
         exempt=said.get("exempt", False),
         min_run_s=said.get("minRunTime", 0.0),

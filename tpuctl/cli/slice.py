@@ -29,18 +29,27 @@ if TYPE_CHECKING:
 
 app = commands.App(help="Form, list, follow and take apart slices.")
 
+MAX_PRIORITY = 1_000_000_000
+"""The range that Kubernetes allows for priorities of pods."""
 _EVERYTHING = (fleet.SourceName.NODES, fleet.SourceName.SLICES, fleet.SourceName.PODS)
 
 
 @app.command()
 def form(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the slice.")],
+    *,
     topology: options.WantedOption = None,
     chips: options.ChipsOption = None,
     fallback: options.FallbackOption = None,
     count: Annotated[
         int, typer.Option("--count", min=1, help="So many slices NAME-0, NAME-1 ...: all or none.")
     ] = 1,
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            "--priority", min=-MAX_PRIORITY, max=MAX_PRIORITY, help="How urgent it is, 0 if not told."
+        ),
+    ] = None,
     block: options.BlockOption = None,
     cubes: Annotated[
         list[str] | None,
@@ -73,6 +82,7 @@ def form(
       tpuctl slice form small --topology 2x2x4 --dry-run
       tpuctl slice form train-c --chips 2048 --fallback 8x8x16,8x8x8
       tpuctl slice form sweep --chips 256 --count 4
+      tpuctl slice form train-d --chips 512 --priority 10
     """
     members = gangs.members(name, count)
     for member in members:
@@ -88,6 +98,7 @@ def form(
             cubes=options.split(cubes),
             allow_degraded=allow_degraded,
             policy=health_policy.chosen(None),
+            priority=priority,
         )
         for shape in gangs.shapes_to_try(ports, members, shapes)
     ]

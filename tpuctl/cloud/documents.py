@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.model import fleet, states, topology
@@ -30,6 +31,7 @@ _SUB_BLOCK_LABEL = "cloud.google.com/gce-topology-subblock"
 _POOL_LABEL = "cloud.google.com/gke-nodepool"
 _MAINTENANCE_LABEL = "cloud.google.com/scheduled-maintenance-time"
 _ONGOING_LABEL = "cloud.google.com/active-node-maintenance"
+PRIORITY_ANNOTATION = "tpuctl.dev/priority"
 _RETRY_ANNOTATION = "slice.gke.io/retry-on-failure"
 _ID_LABELS = tuple(f"cloud.google.com/gke-tpu-partition-{shape}-id" for shape in topology.PARTITION_SHAPES)
 _STATE_LABELS = tuple(
@@ -39,6 +41,7 @@ _CUBE_LABEL = _ID_LABELS[topology.PARTITION_SHAPES.index(topology.CUBE)]
 _READY = {"True": True, "False": False}
 _COUNTS = {str(count): count for count in range(topology.CHIPS_PER_HOST + 1)}
 _LONGEST_MESSAGE = 400
+_WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -67,6 +70,7 @@ def node(document: dict[str, Any]) -> PlacedHost | fleet.Stray | None:
     taints = spec.get("taints")
     maintenance = labels.get(_MAINTENANCE_LABEL)
     get = labels.get
+    cube_id, block, sub_block, pool = _shared(cube_id, block, get(_SUB_BLOCK_LABEL, ""), get(_POOL_LABEL, ""))
     # By position: keyword arguments cost a third of the time of a large list.
     host = fleet.Host(
         name,
@@ -77,7 +81,7 @@ def node(document: dict[str, Any]) -> PlacedHost | fleet.Stray | None:
         since,
         not spec.get("unschedulable"),
         get(SLICE_LABEL, ""),
-        get(_POOL_LABEL, ""),
+        pool,
         metadata.get("uid", ""),
         _taint_keys(taints) if taints else (),
         _from_epoch(maintenance) if maintenance else None,
@@ -87,7 +91,7 @@ def node(document: dict[str, Any]) -> PlacedHost | fleet.Stray | None:
         _chips(status),
         spec.get("providerID") or "",
     )
-    return PlacedHost(host, block, get(_SUB_BLOCK_LABEL, ""))
+    return PlacedHost(host, block, sub_block)
 
 
 def slice_(document: dict[str, Any], observed_at: datetime.datetime) -> fleet.Slice:
@@ -114,6 +118,7 @@ def slice_(document: dict[str, Any], observed_at: datetime.datetime) -> fleet.Sl
         owner=owner(metadata),
         revision=metadata.get("resourceVersion") or "",
         retries=annotations.get(_RETRY_ANNOTATION) == "true",
+        priority=_priority(annotations.get(PRIORITY_ANNOTATION)),
     )
 
 
@@ -273,6 +278,12 @@ def _moment_of_many(text: object) -> datetime.datetime | None:
     return _parsed_moment(text) if isinstance(text, str) else None
 
 
+@functools.lru_cache(maxsize=256)
+def _shared(*words: str) -> tuple[str, ...]:
+    """One copy for the 16 nodes of a cube, which come together: joining them then compares no letters."""
+    return words
+
+
 _parsed_moment = functools.lru_cache(maxsize=4096)(moment)
 
 
@@ -299,6 +310,11 @@ def _from_epoch(text: str) -> datetime.datetime | None:
         return datetime.datetime.fromtimestamp(int(text), datetime.UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def _priority(text: object) -> int:
+    """0 for what is no whole number that a person would write."""
+    return int(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else 0
 
 
 @functools.lru_cache(maxsize=1024)

@@ -197,10 +197,13 @@ class KubeSlices:
 
 
 def _manifest(spec: ports.SliceSpec) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": spec.name, "labels": {documents.MANAGED_BY: documents.OURS}}
+    if spec.priority:
+        metadata["annotations"] = {documents.PRIORITY_ANNOTATION: str(spec.priority)}
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "Slice",
-        "metadata": {"name": spec.name, "labels": {documents.MANAGED_BY: documents.OURS}},
+        "metadata": metadata,
         "spec": {
             "type": documents.ACCELERATOR,
             "topology": str(spec.topology),

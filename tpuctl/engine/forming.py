@@ -113,6 +113,8 @@ def _difference(snapshot: fleet.Fleet, item: fleet.Slice, request: placement.Req
     if request.block is not None and {cube.block for cube in cubes} - {request.block}:
         return f"it is in block {', '.join(sorted({cube.block for cube in cubes}))}, not {request.block}"
     asked = set(request.cubes)
+    if request.priority not in (None, item.priority):
+        return f"its priority is {item.priority}, not {request.priority}"
     if asked and not request.topology.is_sub_slice and set(item.partition_ids) != asked:
         return "it uses other cubes"
     if (

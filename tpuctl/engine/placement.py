@@ -43,6 +43,8 @@ class Request:
     policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
     keep_free: int = 0
     """Spares: usable whole cubes that must be left over in the block."""
+    priority: int | None = None
+    """What the slice is to carry; None if nothing was said. Where it goes does not depend on it."""
 
     @property
     def terms(self) -> stock.Terms:

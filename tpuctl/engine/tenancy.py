@@ -1,7 +1,7 @@
 """What is known of a running slice beyond its object: how urgent it is, and whether it may be disturbed.
 
-A Slice resource says none of this, so it comes from the file of requests. What nobody told is never
-disturbed: a slice without an entry is not preemptible, and its end is not known.
+A Slice resource says only its priority, in tpuctl's annotation; the rest comes from a file of requests. What
+nobody told is never disturbed: a slice without an entry is not preemptible, and its end is not known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Tenancy:
     """Terms of one running slice."""
 
-    priority: int = 0
+    priority: int | None = None
+    """In place of what the Slice says of itself; None leaves that."""
     preemptible: bool = False
     exempt: bool = False
     """If true, it is never moved."""
@@ -50,6 +51,11 @@ class Tenants:
     def of(self, item: fleet.Slice) -> Tenancy:
         return self.by_name.get(item.name, UNKNOWN)
 
+    def priority_of(self, item: fleet.Slice) -> int:
+        """How urgent it is: what the file says goes before what the Slice says."""
+        told = self.of(item).priority
+        return item.priority if told is None else told
+
     def has_run_long_enough(self, item: fleet.Slice, now: datetime.datetime) -> bool:
         terms = self.of(item)
         ran_s = (now - (terms.started_at or item.created_at)).total_seconds()
@@ -63,7 +69,7 @@ class Tenants:
         return (
             terms.preemptible
             and not terms.gang
-            and terms.priority < priority
+            and self.priority_of(item) < priority
             and item.owner is None
             and not item.deleting
             and self.has_run_long_enough(item, now)

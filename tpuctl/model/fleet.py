@@ -220,6 +220,8 @@ class Slice(NamedTuple):
     revision: str
     retries: bool = False
     """If true, GKE itself tries again after SliceCreationFailed (slice.gke.io/retry-on-failure)."""
+    priority: int = 0
+    """How urgent it is, from tpuctl's annotation; nothing in GKE looks at it."""
 
 
 class Pod(NamedTuple):

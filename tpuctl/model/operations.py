@@ -86,6 +86,8 @@ class Operation:
     """If true, the way back is being gone."""
     note: str = ""
     """Why it stopped, if it stopped."""
+    priority: int = 0
+    """Of the slice: whoever makes it again gives it the same."""
 
     @property
     def claims(self) -> tuple[str, ...]:

@@ -66,5 +66,6 @@ def _decoded(document: dict[str, Any], kind: type[T], name: str) -> T:
 def _damaged(name: str, why: str) -> DamagedRecord:
     return DamagedRecord(
         f"record {name} is damaged: {why}; nothing was done",
-        hint=f"look at it: kubectl -n tpuctl-system get configmap {name} -o yaml",
+        hint=f"look at it: kubectl -n tpuctl-system get configmap {name} -o yaml; restore it if you can, "
+        "else make sure that its slice and cubes are as they should be and delete it with kubectl",
     )

@@ -25,6 +25,12 @@ SOURCES = (
 )
 """What `slice form` reads too, so that both see the same room."""
 
+
+def sources(*blocks: str | None) -> tuple[fleet.SourceName, ...]:
+    """SOURCES, and the reservation itself if a block was named: only it tells which block has a name now."""
+    return (*SOURCES, fleet.SourceName.CAPACITY) if any(blocks) else SOURCES
+
+
 Advice = advice.Advice
 BlockSpares = spares.BlockSpares
 Candidate = placement.Candidate

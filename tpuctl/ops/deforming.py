@@ -112,6 +112,7 @@ def _begin(ports: ports_module.Ports, prepared: Prepared) -> journal.Entry | Non
             old_uid=item.uid,
             old_partitions=item.partition_ids,
             partitions=(),
+            priority=item.priority,
         ),
     )
 

@@ -39,6 +39,7 @@ class Prepared:
     snapshot: fleet.Fleet
     slice_name: str
     plan: forming.FormPlan | forming.Unchanged
+    priority: int = 0
 
     @property
     def steps(self) -> tuple[forming.Step, ...]:
@@ -79,10 +80,16 @@ def request(
     cubes: Sequence[str] = (),
     allow_degraded: bool = False,
     policy: health.HealthPolicy = health.DEFAULT_POLICY,
+    priority: int | None = None,
 ) -> placement.Request:
     """A wish as the user wrote it; blocks and cubes may be names, `prepare` finds their ids."""
     return placement.Request(
-        topology=shape, block=block, cubes=tuple(cubes), allow_degraded=allow_degraded, policy=policy
+        topology=shape,
+        block=block,
+        cubes=tuple(cubes),
+        allow_degraded=allow_degraded,
+        policy=policy,
+        priority=priority,
     )
 
 
@@ -98,7 +105,7 @@ def prepare(ports: ports_module.Ports, name: str, wish: placement.Request) -> Pr
         raise refusals.error_for(snapshot, decision, resolved)
     if isinstance(decision, forming.Clash):
         raise refusals.clash(decision)
-    return Prepared(snapshot=snapshot, slice_name=name, plan=decision)
+    return Prepared(snapshot=snapshot, slice_name=name, plan=decision, priority=wish.priority or 0)
 
 
 def _observe(ports: ports_module.Ports, wish: placement.Request) -> tuple[fleet.Fleet, placement.Request]:
@@ -120,7 +127,9 @@ def validate(ports: ports_module.Ports, prepared: Prepared) -> None:
     """Let the server validate the Slice and store nothing: the real call, up to the write."""
     if isinstance(prepared.plan, forming.FormPlan):
         found = prepared.plan.placement
-        spec = ports_module.SliceSpec(prepared.slice_name, found.topology, found.partition_ids)
+        spec = ports_module.SliceSpec(
+            prepared.slice_name, found.topology, found.partition_ids, prepared.priority
+        )
         ports.slices.create(spec, validate_only=True)
 
 
@@ -198,6 +207,7 @@ def start(
             old_uid="",
             old_partitions=(),
             partitions=found.partition_ids,
+            priority=prepared.priority,
         ),
     )
     runner = running.Runner(ports, reporter, entry, timeout_s=timeout_s)
@@ -278,7 +288,12 @@ def _finish_earlier(
     timeout_s: float,
 ) -> Outcome:
     """An earlier run of the same command died: go on with its cubes. Anything else open is a conflict."""
-    same = left.operation.kind is operations.Kind.FORM and left.operation.topology == wish.topology
+    begun = left.operation
+    same = (
+        begun.kind is operations.Kind.FORM
+        and begun.topology == wish.topology
+        and wish.priority in (None, begun.priority)
+    )
     if not same:
         raise journal.open_error(left)
     reporter.step(f"going on with operation {left.operation.id} of {left.operation.actor}")

@@ -53,12 +53,13 @@ def prepare(
             refused = refusals.error_for(snapshot, plan, resolved)
             raise errors.DoesNotFit(
                 f"{len(found)} of {len(names)} slices {wish.topology} fit, and they are formed all or none",
-                hint=refused.hint,
+                # What is named makes room for one more.
+                hint=refused.hint if len(found) + 1 == len(names) else None,
                 details=refused.details,
             )
         if isinstance(plan, decisions.Clash):
             raise refusals.clash(plan)
-        found.append(forming.Prepared(snapshot=first.snapshot, slice_name=name, plan=plan))
+        found.append(dataclasses.replace(first, slice_name=name, plan=plan))
         snapshot = _with(snapshot, found[-1])
     return tuple(found)
 
@@ -189,5 +190,6 @@ def _with(snapshot: fleet.Fleet, prepared: forming.Prepared) -> fleet.Fleet:
         deleting=False,
         owner=None,
         revision="",
+        priority=prepared.priority,
     )
     return dataclasses.replace(snapshot, slices=(*snapshot.slices, item))

@@ -74,6 +74,20 @@ def list_open(ports: ports_module.Ports) -> Sequence[Entry]:
     return sorted(found, key=lambda entry: entry.operation.id)
 
 
+def list_readable(ports: ports_module.Ports) -> tuple[Sequence[Entry], Sequence[str]]:
+    """Open operations that can be read, by id, and a sentence for each record that cannot.
+
+    For looking only: whoever is going to write must use `list_open`, which stops at damage.
+    """
+    entries, damaged = [], []
+    for record in ports.records.list(records.OPERATION):
+        try:
+            entries.append(_entry(record))
+        except records.DamagedRecord as error:
+            damaged.append(error.message)
+    return sorted(entries, key=lambda entry: entry.operation.id), damaged
+
+
 def refuse_if_open(ports: ports_module.Ports, slice_name: str) -> None:
     """Raise Conflict if an operation on the slice is open."""
     entry = of_slice(ports, slice_name)

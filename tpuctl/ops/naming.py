@@ -38,7 +38,8 @@ def _block_id(snapshot: fleet.Fleet, text: str) -> str:
         # Names may be remembered ones here; only the reservation itself tells which block has a name now.
         if text == block.id or (text == block.name and snapshot.has(fleet.SourceName.CAPACITY)):
             return block.id
-    known = ", ".join(block.label for block in snapshot.blocks) or "none"
+    named = snapshot.has(fleet.SourceName.CAPACITY)
+    known = ", ".join(block.label if named else block.id for block in snapshot.blocks) or "none"
     raise errors.NotFound(f"there is no block '{text}'", hint=f"blocks: {known}")
 
 

@@ -64,6 +64,7 @@ class SliceSpec(NamedTuple):
     name: str
     topology: topology.Topology
     partition_ids: tuple[str, ...]
+    priority: int = 0
 
 
 class Slices(Protocol):

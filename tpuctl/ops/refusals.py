@@ -6,6 +6,7 @@ import dataclasses
 
 from tpuctl.engine import forming, placement
 from tpuctl.model import errors, fleet, topology
+from tpuctl.ops import ways_out
 
 
 def error_for(
@@ -24,7 +25,7 @@ def error_for(
     best = "" if refusal.never else f", the best block has {refusal.usable} usable"
     return errors.DoesNotFit(
         f"topology {refusal.topology} {when}: {refusal.needed} {refusal.unit} of one block needed{best}",
-        hint=_way_out(refusal),
+        hint=_hint(snapshot, refusal, wish),
         details=tuple(lines) or ("there are no cubes at all; make some with: tpuctl nodepool setup",),
     )
 
@@ -61,8 +62,8 @@ def _of_named(
         return errors.Conflict(
             f"the cubes named are taken: {', '.join(takers)}", hint="see: tpuctl cube list"
         )
-    lines = [line for cube in wish.cubes if (line := _why_not(snapshot, cube, wish))]
-    degraded = all(placement.Obstacle.DEGRADED in line for line in lines)
+    lines = [line for cube in wish.cubes if (line := why_not(snapshot, cube, wish))]
+    degraded = ways_out.allowing_degraded_helps(snapshot, wish)
     return errors.DoesNotFit(
         f"{len(lines)} of the {len(wish.cubes)} cubes named cannot be used",
         hint="--allow-degraded would make it fit, with less bandwidth" if degraded else None,
@@ -70,7 +71,7 @@ def _of_named(
     )
 
 
-def _why_not(snapshot: fleet.Fleet, cube_id: str, wish: placement.Request) -> str:
+def why_not(snapshot: fleet.Fleet, cube_id: str, wish: placement.Request) -> str:
     """What stands in the way of one named cube or partition, by itself; empty if nothing does."""
     shape = wish.topology if wish.topology.is_sub_slice else topology.CUBE
     alone = dataclasses.replace(wish, topology=shape, cubes=(cube_id,))
@@ -116,13 +117,13 @@ def _candidate_line(label: str, candidate: placement.Candidate, refusal: placeme
     return "".join(parts)
 
 
-def _way_out(refusal: placement.Refusal) -> str | None:
+def _hint(snapshot: fleet.Fleet, refusal: placement.Refusal, wish: placement.Request | None) -> str | None:
+    """The cheapest way out that the engine has verified; else what is missing."""
     if refusal.never:
         return None
+    found = ways_out.sentence(snapshot, refusal, wish) if wish is not None else None
+    if found is not None:
+        return f"{found}\n(other ways: tpuctl capacity why-not --topology {refusal.topology})"
     missing = refusal.needed - refusal.usable
-    for candidate in refusal.candidates:
-        counts = dict(candidate.obstacles)
-        if candidate.usable == refusal.usable and counts.get(placement.Obstacle.DEGRADED, 0) >= missing:
-            return "--allow-degraded would make it fit, with less bandwidth"
     unit = refusal.unit.removesuffix("s") if missing == 1 else refusal.unit
     return f"{missing} more {unit} must become free or healthy in one block"

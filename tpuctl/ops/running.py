@@ -156,7 +156,7 @@ class Runner:
     def _wait_gone(self, item: fleet.Slice | None) -> None:
         name = self.operation.slice_name
         uid = item.uid if item is not None else ""
-        waiting.until_gone(self._ports, self._reporter, name, uid=uid)
+        waiting.until_gone(self._ports, self._reporter, name, uid=uid, timeout_s=self._timeout_s)
         self._must_settle = True
 
     def _create(self) -> None:
@@ -164,7 +164,9 @@ class Runner:
         self._amend(intent=_Intent.CREATING)
         if self._must_settle:
             self._ports.clock.sleep(SETTLE_S)
-        spec = ports_module.SliceSpec(operation.slice_name, operation.topology, operation.partitions)
+        spec = ports_module.SliceSpec(
+            operation.slice_name, operation.topology, operation.partitions, operation.priority
+        )
         self._ports.slices.create(spec)
         self._has_created = True
         count = len(spec.partition_ids)

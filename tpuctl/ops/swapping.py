@@ -98,13 +98,14 @@ def prepare(ports: ports_module.Ports, name: str, wish: Wish) -> Prepared | None
         raise errors.NotFound(f"there is no slice {name}", hint="see: tpuctl slice list")
     if item.owner is not None and not wish.force_foreign:
         raise refusals.foreign(name, item.owner)
-    found = swapping.plan_swap(snapshot, item, _in_ids(snapshot, wish))
+    asked = _in_ids(snapshot, wish)
+    found = swapping.plan_swap(snapshot, item, asked)
     if isinstance(found, swapping.Whole):
         return None
     if isinstance(found, swapping.Impossible):
         raise errors.Conflict(f"slice {name} cannot be swapped: {found.why.value} ({found.detail})")
     if isinstance(found, placement.Refusal):
-        raise _no_spare(snapshot, found, name)
+        raise _no_spare(snapshot, found, item, asked)
     doomed = tuple(_doomed_jobs(ports, snapshot, found))
     if doomed and not wish.accept_job_failure:
         raise errors.GuardStopped(
@@ -229,15 +230,38 @@ def _in_ids(snapshot: fleet.Fleet, wish: Wish) -> swapping.Wish:
     )
 
 
-def _no_spare(snapshot: fleet.Fleet, refusal: placement.Refusal, name: str) -> errors.DoesNotFit:
+def _no_spare(
+    snapshot: fleet.Fleet, refusal: placement.Refusal, item: fleet.Slice, asked: swapping.Wish
+) -> errors.DoesNotFit:
     """`no-replacement`: the slice is left as it is."""
-    base = refusals.error_for(snapshot, refusal)
+    cubes = "1 spare cube" if refusal.needed == 1 else f"{refusal.needed} spare cubes"
+    if asked.replacements:
+        details = tuple(_of_replacement(snapshot, item, cube) for cube in asked.replacements)
+    else:
+        details = tuple(
+            f"{count} {obstacle}"
+            for candidate in refusal.candidates
+            for obstacle, count in candidate.obstacles
+            if obstacle is not placement.Obstacle.NOT_ASKED
+        )
     return errors.DoesNotFit(
-        f"slice {name} was left as it is: {refusal.needed} spare cubes of its block needed, "
-        f"{refusal.usable} usable",
-        hint=base.hint,
-        details=base.details,
+        f"slice {item.name} was left as it is: {cubes} of its block needed, {refusal.usable} usable",
+        hint=None if asked.replacements else "free or repair a cube of its block; see: tpuctl cube list",
+        details=tuple(line for line in details if line) or ("every other cube of its block is in use",),
     )
+
+
+def _of_replacement(snapshot: fleet.Fleet, item: fleet.Slice, cube_id: str) -> str:
+    """Why a named replacement will not do."""
+    blocks = {cube.block for cube in snapshot.cubes_of(item)}
+    cube = snapshot.cubes_by_id.get(cube_id)
+    if cube_id in item.partition_ids:
+        return f"cube {cube_id}: it is in slice {item.name} already"
+    if cube is not None and cube.block not in blocks:
+        return f"cube {cube_id}: it is in another block"
+    alone = placement.Request(topology=topology.CUBE, cubes=(cube_id,), slice_name=item.name)
+    holders = ", ".join(snapshot.holders.get(cube_id, ()))
+    return refusals.why_not(snapshot, cube_id, alone) + (f" (slice {holders})" if holders else "")
 
 
 def _doomed_jobs(ports: ports_module.Ports, snapshot: fleet.Fleet, plan: swapping.SwapPlan) -> Sequence[str]:
@@ -295,4 +319,5 @@ def _operation(ports: ports_module.Ports, shown: Prepared, wish: Wish) -> operat
         pods=plan.pods,
         cordons=plan.cordons,
         allow_degraded=wish.allow_degraded,
+        priority=plan.slice.priority,
     )

@@ -96,16 +96,19 @@ class CubeShelves:
         if not self._blocks[rank]:
             self._filled &= ~(1 << rank)
 
-    def best(self, only_block: int | None = None, *, below: int | None = None) -> tuple[int, int] | None:
+    def best(
+        self, only_block: int | None = None, *, below: int | None = None, avoid: int = 0
+    ) -> tuple[int, int] | None:
         """The cube of the lowest rank, the first block and the smallest number among equals.
 
-        `below` leaves out that rank and higher ones.
+        `below` leaves out that rank and higher ones, `avoid` the cubes with these numbers in every block.
         """
         for rank in members(self._filled if below is None else self._filled & (1 << below) - 1):
             blocks = self._blocks[rank]
             if only_block is not None:
                 blocks &= 1 << only_block
-            if blocks:
-                block = lowest(blocks)
-                return block, lowest(self._cubes[rank, block])
+            for block in members(blocks):
+                cubes = self._cubes[rank, block] & ~avoid
+                if cubes:
+                    return block, lowest(cubes)
         return None

@@ -132,15 +132,21 @@ class Stock:
         return self._whole.most
 
     def best_part(
-        self, shape: topology.Topology, block: int | None = None, *, only_spoiled: bool = False
+        self,
+        shape: topology.Topology,
+        block: int | None = None,
+        *,
+        only_spoiled: bool = False,
+        avoid: int = 0,
     ) -> tuple[Slot, tree.Part] | None:
         """The partition for a sub-slice: spoiled cubes first, the fullest of those, the tightest piece.
 
-        `only_spoiled` leaves whole healthy cubes alone.
+        `only_spoiled` leaves whole healthy cubes alone, `avoid` the cubes with these numbers (bits).
         """
         parts = self._part_shelves()
+        below = _FIRST_WHOLE if only_spoiled else None
         while True:
-            found = parts[shape].best(block, below=_FIRST_WHOLE if only_spoiled else None)
+            found = parts[shape].best(block, below=below, avoid=avoid)
             if found is None:
                 return None
             slot = self.slots[found[0]][found[1]]
@@ -238,6 +244,12 @@ class Stock:
         slot = self.slot_of_cube[cube.id]
         slot.cube, slot.tree = cube, None
         self._judge(slot)
+        self._refresh([slot])
+
+    def claim(self, cube_id: str, holders: tuple[str, ...]) -> None:
+        """Set who keeps a cube from being given to anybody new; nobody, if empty."""
+        slot = self.slot_of_cube[cube_id]
+        slot.claims = holders
         self._refresh([slot])
 
     # -- inside ------------------------------------------------------------------------------------------

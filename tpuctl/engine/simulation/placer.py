@@ -1,4 +1,4 @@
-"""What a run needs of whatever places jobs: `floor`, `grid` and `pools` are three answers."""
+"""What a run needs of whatever places jobs: `indexed`, `grid` and `pools` are the answers."""
 
 from __future__ import annotations
 

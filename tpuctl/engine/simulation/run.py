@@ -12,7 +12,18 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.engine.availability import reliability
-from tpuctl.engine.simulation import dispatch, floor, grid, kinds, ledger, pools, report, scenario, waiting
+from tpuctl.engine.simulation import (
+    dispatch,
+    floor,
+    grid,
+    indexed,
+    kinds,
+    ledger,
+    pools,
+    report,
+    scenario,
+    waiting,
+)
 from tpuctl.model import topology
 
 if TYPE_CHECKING:
@@ -35,7 +46,7 @@ def run(
 def make_block(settings: scenario.Scenario) -> placer.Placer:
     """An empty block for the scenario's method."""
     if settings.method is scenario.Method.ANY_CUBE:
-        return floor.Floor(settings.cubes, settings.spares)
+        return indexed.IndexedFloor(settings.cubes, settings.spares)
     if settings.method is scenario.Method.CONTIGUOUS:
         return grid.GridFloor(settings.cubes)
     if settings.method is scenario.Method.MAXIMIZER:
