@@ -326,7 +326,7 @@ def test_closed_streams(tpuctl):
 
 
 WAITING = """
-import signal, sys, types
+import signal, sys, time, types
 from tpuctl.cli import commands, main, session
 module = types.ModuleType("waiting")
 module.app = commands.App()
@@ -335,7 +335,8 @@ module.app = commands.App()
 def wait() -> None:
     session.current().terminal.reporter().going_on("operation op-1 goes on")
     session.current().terminal.note("ready")
-    signal.pause()
+    while True:
+        time.sleep(0.05)
 
 sys.modules["waiting"] = module
 main.COMMANDS["wait"] = ("waiting", "Waits.")
