@@ -21,7 +21,7 @@ HELD_S = 2 * SHORT_READ_S
 ALWAYS = 1_000_000
 ONE_TURN = 8
 """At most so many calls belong to one turn of a loop: the write, with its reads and lock checks."""
-EVERY_SO_MANY = 5
+EVERY_SO_MANY = 10
 """Stride over the reads where not all of them are taken."""
 TWIST = 5
 """Keeps calls that follow each other from meeting the same fault."""

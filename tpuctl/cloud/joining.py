@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import operator
 from typing import TYPE_CHECKING
 
 from tpuctl.model import fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from tpuctl.cloud import documents
+
+_NAME, _POOL = operator.attrgetter("name"), operator.attrgetter("pool")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,9 +56,9 @@ def _agreed(cube_id: str, placed: list[documents.PlacedHost], strays: list[fleet
     A cube lies in one block, so a contradiction means a wrong label: the cube is then short of hosts and not
     used, which is the safe side.
     """
-    block = _most_common(item.block for item in placed)
-    agreeing = [item for item in placed if item.block == block]
-    if len(agreeing) < len(placed):
+    hosts, blocks, sub_blocks = zip(*placed, strict=True)
+    block = _most_common(blocks)
+    if blocks.count(block) < len(blocks):
         strays += [
             fleet.Stray(
                 item.host.name, f"it names block {item.block}, the others of cube {cube_id} name {block}"
@@ -63,20 +66,21 @@ def _agreed(cube_id: str, placed: list[documents.PlacedHost], strays: list[fleet
             for item in placed
             if item.block != block
         ]
+        hosts, _, sub_blocks = zip(*(item for item in placed if item.block == block), strict=True)
     return _Seen(
         id=cube_id,
         block=block,
-        sub_block=_most_common(item.sub_block for item in agreeing),
-        pool=_most_common(item.host.pool for item in agreeing),
-        hosts=tuple(sorted([item.host for item in agreeing], key=lambda host: host.name)),
+        sub_block=_most_common(sub_blocks),
+        pool=_most_common(tuple(map(_POOL, hosts))),
+        hosts=tuple(sorted(hosts, key=_NAME)),
     )
 
 
-def _most_common(words: Iterable[str]) -> str:
+def _most_common(words: Sequence[str]) -> str:
     """The word that occurs most often, the smaller one among equals; empty words count last."""
+    if words.count(words[0]) == len(words):
+        return words[0]
     counts = collections.Counter(words)
-    if len(counts) == 1:
-        return next(iter(counts))
     return min(counts, key=lambda word: (not word, -counts[word], word))
 
 
