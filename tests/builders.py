@@ -72,6 +72,16 @@ def changed(item: fleet.Cube, index: int, **changes: object) -> fleet.Cube:
     return dataclasses.replace(item, hosts=tuple(hosts))
 
 
+def cube_of(cube_id: str, block: str, kind: str) -> fleet.Cube:
+    """A cube that is `worn`, `sick`, `short` of hosts, or has one `cordoned`; sound for any other word."""
+    if kind == "short":
+        return cube(cube_id, block, hosts=13)
+    if kind == "cordoned":
+        return changed(cube(cube_id, block), 3, schedulable=False)
+    state = {"worn": states.PartitionState.DEGRADED, "sick": states.PartitionState.UNHEALTHY}.get(kind)
+    return cube(cube_id, block, state=state or states.PartitionState.HEALTHY)
+
+
 def slice_of(name: str, shape: str, *partition_ids: str, **changes: object) -> fleet.Slice:
     plain = fleet.Slice(
         name=name,

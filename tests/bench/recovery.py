@@ -17,19 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 ROOT = pathlib.Path(__file__).parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from tests.e2e.crash_stage import JOBS, job  # noqa: E402 - the path to it is known from here on
+from tests import workloads  # noqa: E402 - the path to it is known from here on
 from tpuctl.cli import main as program  # noqa: E402
 from tpuctl.cli import rehearsal  # noqa: E402
 from tpuctl.sim import simulator  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SHAPE = "8x16x16"
 CHIPS, HOSTS, CUBES = 2048, 512, 34
@@ -98,8 +95,10 @@ def simulated() -> dict[str, Any]:
         def now_s() -> float:
             return scene.simulator.call(lambda: world.clock.now_s)
 
-        form_s = _timed(now_s, lambda: run("slice", "form", "train", "--topology", SHAPE))
-        scene.submit(JOBS, job("work", HOSTS))
+        begun_s = now_s()
+        run("slice", "form", "train", "--topology", SHAPE)
+        form_s = now_s() - begun_s
+        scene.submit(workloads.JOBS, workloads.job("work", "train", HOSTS))
         scene.simulator.advance(60)
         dies_s = now_s()
         scene.simulator.inject("host-down", _some_host(scene))
@@ -160,7 +159,7 @@ def _submit(env: dict[str, str]) -> None:
     kubectl = pathlib.Path(sys.executable).parent / "kubectl"
     subprocess.run(
         [str(kubectl), "--kubeconfig", kubeconfig, "create", "-f", "-"],
-        input=json.dumps(job("work", HOSTS)),
+        input=json.dumps(workloads.job("work", "train", HOSTS)),
         env=env,
         check=True,
         capture_output=True,
@@ -176,12 +175,6 @@ def _call(env: dict[str, str], *arguments: str, code: str = "") -> subprocess.Co
     if done.returncode != 0:
         raise RuntimeError(f"{arguments} ended with {done.returncode}: {done.stderr}")
     return done
-
-
-def _timed(now_s: Callable[[], float], act: Callable[[], object]) -> float:
-    started_s = now_s()
-    act()
-    return now_s() - started_s
 
 
 def _some_host(scene: rehearsal.Rehearsal) -> str:

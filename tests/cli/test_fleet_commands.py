@@ -9,6 +9,7 @@ import re
 import pytest
 import yaml
 
+from tests import workloads
 from tpuctl.cli import rehearsal, wiring
 from tpuctl.sim import simulator
 
@@ -285,21 +286,7 @@ def test_node_pools(tpuctl, scene):
 
 def test_typing_the_name_is_needed_while_pods_run(tpuctl, scene):
     tpuctl("slice", "form", "train", "--topology", "4x4x4")
-    chips = {"google.com/tpu": "4"}
-    scene.submit(
-        "/api/v1/namespaces/default/pods",
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "p"},
-            "spec": {
-                "nodeSelector": {"cloud.google.com/gke-tpu-slice": "train"},
-                "containers": [
-                    {"name": "c", "image": "i", "resources": {"limits": chips, "requests": chips}}
-                ],
-            },
-        },
-    )
+    scene.submit(workloads.PODS, workloads.pod("p", "train"))
     scene.simulator.advance(30)
     for answer in ("y\n", "\n", "train-a\n", ""):
         declined = tpuctl("slice", "deform", "train", stdin=answer, terminal=True)

@@ -82,10 +82,7 @@ def dump(program):
     """A fleet whose only trouble is a host that has not been ready for 30 s."""
     since = builders.NOW.replace(hour=7, minute=59, second=30)
     cube = builders.changed(builders.cube("c1"), 3, ready=False, ready_since=since)
-    path = program.write("fleet.json", "")
-
-    path.write_text(json.dumps(codec.dump(builders.fleet_of(cube))))
-    return str(path)
+    return str(program.write("fleet.json", json.dumps(codec.dump(builders.fleet_of(cube)))))
 
 
 STRICT = HEAD + "notReadyGrace: 10s\n"

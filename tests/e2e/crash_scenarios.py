@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tests.e2e.crash_stage import FOREIGN, SHAPE, SLICE, Done, Stage
+from tests.e2e.crash_stage import SHAPE, SLICE, Done, Stage
 from tpuctl.model import operations
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ FAILURE_SHOWS_S = 120.0
 
 class Scenario(Protocol):
     """One command with the scene around it; used again and again on one stage."""
-
-    name: str
 
     def arrange(self, stage: Stage) -> None:
         """Bring the stage to where the command begins."""
@@ -46,11 +44,8 @@ class Scenario(Protocol):
 class Form:
     """Form a slice of two cubes."""
 
-    name = "form"
-
     def arrange(self, stage: Stage) -> None:
-        if stage.slice() is not None:
-            finished(stage, "slice", "deform", SLICE, "--yes")
+        _without_slice(stage)
 
     def command(self) -> tuple[str, ...]:
         return ("slice", "form", SLICE, "--topology", SHAPE)
@@ -64,14 +59,11 @@ class Form:
         return False
 
     def tidy(self, stage: Stage) -> None:
-        if stage.slice() is not None:
-            finished(stage, "slice", "deform", SLICE, "--yes")
+        _without_slice(stage)
 
 
 class Deform:
     """Take a slice of two cubes apart."""
-
-    name = "deform"
 
     def arrange(self, stage: Stage) -> None:
         finished(stage, "slice", "form", SLICE, "--topology", SHAPE)
@@ -90,8 +82,7 @@ class Deform:
         return False
 
     def tidy(self, stage: Stage) -> None:
-        if stage.slice() is not None:
-            finished(stage, "slice", "deform", SLICE, "--yes")
+        _without_slice(stage)
 
 
 class Swap:
@@ -101,7 +92,6 @@ class Swap:
     """
 
     def __init__(self, *, dead_host: bool) -> None:
-        self.name = "swap of a dead host" if dead_host else "swap of a named cube"
         self._dead_host = dead_host
         self._fault: faults.Entry | None = None
         self._before: tuple[str, ...] = ()
@@ -206,6 +196,11 @@ def _again(stage: Stage, scenario: Scenario) -> tuple[list[str], bool]:
     return [*wrong, *_must_end(stage, "operation", "resume", left.id)], False
 
 
+def _without_slice(stage: Stage) -> None:
+    if stage.slice() is not None:
+        finished(stage, "slice", "deform", SLICE, "--yes")
+
+
 def _must_end(stage: Stage, *command: str) -> list[str]:
     done = stage.tpuctl(*command)
     return [] if done.status == 0 else [_told(done)]
@@ -232,6 +227,3 @@ def _all_ready(stage: Stage) -> bool:
         and node["metadata"]["labels"].get("cloud.google.com/gke-tpu-partition-4x4x4-state") == "HEALTHY"
         for node in stage.objects("nodes")
     )
-
-
-__all__ = ["ABORT", "AGAIN", "FOREIGN", "RESUME", "Deform", "Form", "Scenario", "Swap", "finished", "go_on"]

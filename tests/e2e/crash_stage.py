@@ -6,15 +6,14 @@ import collections
 import contextlib
 import dataclasses
 import io
-import os
 import pathlib
-import subprocess
-import sys
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from tests import workloads
+from tests.e2e import conftest
 from tests.sim import cluster_world
 from tpuctl.cli import main, rehearsal, wiring
 from tpuctl.model import fleet, invariants, operations
@@ -22,6 +21,7 @@ from tpuctl.ops import journal, locking
 from tpuctl.sim import simulator
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
 
     from tpuctl.ops import context as contexts
@@ -38,7 +38,6 @@ HOSTS = 32
 FOREIGN = "theirs"
 MARK = "tpuctl.dev/cordoned-by"
 SLICES = "/apis/accelerator.gke.io/v1beta1/slices"
-JOBS = "/apis/batch/v1/namespaces/default/jobs"
 LEASE_IS_OVER_S = locking.DURATION_S + 1
 
 
@@ -50,6 +49,11 @@ class Done:
     status: int
     out: str
     err: str
+
+    @property
+    def is_bug(self) -> bool:
+        """The program ended by a fault of its own."""
+        return "internal error" in self.err or "Traceback" in self.err
 
 
 @dataclasses.dataclass
@@ -63,7 +67,7 @@ class Stage:
     home: pathlib.Path
     clock: Callable[[], Any] | None = None
     """Makes the clock of one run; None: the machine's, at the context's speed."""
-    foreign: Object = dataclasses.field(default_factory=dict)
+    foreign: Object | None = None
     cordoned: str | None = None
     """The node that somebody else has cordoned."""
     job: str = ""
@@ -84,15 +88,8 @@ class Stage:
 
     def child(self, *arguments: str) -> subprocess.Popen[str]:
         """Start the program as a process of its own, which finds the simulator by a file."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "tpuctl", *arguments],
-            env={**self.env, "TPUCTL_CONFIG": str(self.home / CONFIG), "PYTHONPATH": str(ROOT)},
-            cwd=self.home,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        env = {"TPUCTL_CONFIG": str(self.home / CONFIG), "PYTHONPATH": str(ROOT)}
+        return conftest.Admin(self.home).start(*arguments, env=env)
 
     def _in_this_process(self, arguments: tuple[str, ...]) -> Done:
         out, err = io.StringIO(), io.StringIO()
@@ -107,8 +104,7 @@ class Stage:
     @property
     def env(self) -> dict[str, str]:
         """Nothing of the real user's is in reach."""
-        folders = {f"XDG_{name}_HOME": str(self.home / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
-        return {"PATH": os.environ["PATH"], "HOME": str(self.home), **folders}
+        return conftest.Admin(self.home).env
 
     def advance(self, seconds: float) -> None:
         self.simulator.advance(seconds)
@@ -141,14 +137,24 @@ class Stage:
         if node is not None:
             self.request("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
 
+    @contextlib.contextmanager
+    def intercepted(self, hook: Callable[..., Any]) -> Iterator[None]:
+        """Let `hook` see the calls to the Kubernetes API before anything else does."""
+        hooks = self.simulator.world.kube.intercept
+        self.simulator.call(lambda: hooks.insert(0, hook))
+        try:
+            yield
+        finally:
+            self.simulator.call(lambda: hooks.remove(hook))
+
     def start_job(self) -> None:
         """A pod on each host of the slice; the Job before it goes, and its memory of failures with it."""
         if self.job:
-            self.request("DELETE", f"{JOBS}/{self.job}", {"propagationPolicy": "Background"})
+            self.request("DELETE", f"{workloads.JOBS}/{self.job}", {"propagationPolicy": "Background"})
             self.until(lambda: not self.pods())
         number = int(self.job.rpartition("-")[2] or 0) + 1 if self.job else 1
         self.job = f"work-{number}"
-        self.request("POST", JOBS, job(self.job, HOSTS))
+        self.request("POST", workloads.JOBS, workloads.job(self.job, SLICE, HOSTS))
         self.until(self.all_run)
 
     def until(self, happened: Callable[[], bool], *, limit_s: float = 3600.0) -> None:
@@ -172,6 +178,11 @@ class Stage:
         """Partitions of the slice."""
         found = self.slice()
         return () if found is None else found.partition_ids
+
+    def foreign_slice(self) -> Object | None:
+        """The Slice of another controller as it is now."""
+        found = self.objects("slices.accelerator.gke.io")
+        return next((item for item in found if item["metadata"]["name"] == FOREIGN), None)
 
     def open_operation(self) -> operations.Operation | None:
         entry = journal.of_slice(self.ports, SLICE)
@@ -247,14 +258,7 @@ class Stage:
                 yield f"partition {partition} is in slices {', '.join(names)}"
 
     def _foreign_marks(self) -> Iterator[str]:
-        now = next(
-            (
-                item
-                for item in self.objects("slices.accelerator.gke.io")
-                if item["metadata"]["name"] == FOREIGN
-            ),
-            None,
-        )
+        now = self.foreign_slice()
         if now is None or _identity(now) != _identity(self.foreign):
             yield f"slice {FOREIGN} of another controller was touched: {now}"
         if self.cordoned is None:
@@ -273,30 +277,6 @@ class Stage:
 def _identity(item: Object) -> tuple[Any, ...]:
     metadata = item["metadata"]
     return metadata["uid"], metadata.get("annotations"), metadata.get("labels"), item["spec"]
-
-
-def job(name: str, pods: int, slice_name: str = SLICE) -> Object:
-    """A Job with a pod for each host of a slice, which bears any number of restarts."""
-    chips = {"google.com/tpu": "4"}
-    container = {"name": "c", "image": "i", "resources": {"limits": chips, "requests": chips}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {
-            "completions": pods,
-            "parallelism": pods,
-            "completionMode": "Indexed",
-            "backoffLimitPerIndex": 1000,
-            "template": {
-                "spec": {
-                    "restartPolicy": "Never",
-                    "nodeSelector": {"cloud.google.com/gke-tpu-slice": slice_name},
-                    "containers": [container],
-                }
-            },
-        },
-    }
 
 
 @contextlib.contextmanager
@@ -339,6 +319,4 @@ def set_the_stage(stage: Stage) -> None:
         },
     )
     stage.until(lambda: str(stage.ports.slices.get(FOREIGN).state) == "ACTIVE")
-    stage.foreign = next(
-        item for item in stage.objects("slices.accelerator.gke.io") if item["metadata"]["name"] == FOREIGN
-    )
+    stage.foreign = stage.foreign_slice()

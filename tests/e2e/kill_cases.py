@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import signal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -103,28 +103,15 @@ def in_real_time(home: pathlib.Path) -> Iterator[crash_stage.Stage]:
         stage.check_simulator()
 
 
-class Verdict(NamedTuple):
-    """How a case ended."""
-
-    struck: bool
-    """If false, the command had done everything without that call."""
-    wrong: list[str]
-
-
-def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, kill: Kill) -> Verdict:
+def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, kill: Kill) -> crash_cases.Verdict:
     """Set up, kill, go on, and look at everything."""
     scenario.arrange(stage)
     if kill.point.resource == "namespaces":
         stage.forget_namespace()
     assassin = _Assassin(kill)
-    hooks = stage.simulator.world.kube.intercept
-    stage.simulator.call(lambda: hooks.insert(0, assassin.intercept))
-    try:
-        with stage.child(*scenario.command()) as process:
-            assassin.pid = process.pid
-            told = process.communicate(timeout=crash_stage.CHILD_TIMEOUT_S)
-    finally:
-        stage.simulator.call(lambda: hooks.remove(assassin.intercept))
+    with stage.intercepted(assassin.intercept), stage.child(*scenario.command()) as process:
+        assassin.pid = process.pid
+        told = process.communicate(timeout=crash_stage.CHILD_TIMEOUT_S)
     wrong = stage.broken_promises()
     if process.returncode != (-signal.SIGKILL if assassin.struck else 0):
         wrong.append(f"it ended with {process.returncode}: {told}")
@@ -135,7 +122,7 @@ def run(stage: crash_stage.Stage, scenario: crash_scenarios.Scenario, kill: Kill
     wrong += stage.leftovers()
     if not wrong:
         scenario.tidy(stage)
-    return Verdict(assassin.struck, wrong)
+    return crash_cases.Verdict(assassin.struck, wrong)
 
 
 @contextlib.contextmanager

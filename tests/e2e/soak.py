@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e import soak_checks, soak_faults
-from tests.e2e.crash_stage import JOBS, LEASE_IS_OVER_S, Done, Stage, in_virtual_time, job
+from tests import workloads
+from tests.e2e import crash_cases, soak_checks, soak_faults
+from tests.e2e.crash_stage import LEASE_IS_OVER_S, Done, Stage, in_virtual_time
 from tpuctl.cloud import kube
 from tpuctl.model import operations, topology
 from tpuctl.ops import journal
@@ -33,7 +34,6 @@ CALM_EVERY = 60
 """Operations between two times at which everything is repaired and must come to an end."""
 RECOVERY_S = 900.0
 """Until repaired hosts have booted and their slices and pods have settled."""
-SHORT_READ_S = 0.3
 SENSIBLE = 0.85
 """Share of commands about a slice that is there, or not there, as the command needs it."""
 
@@ -174,9 +174,12 @@ class Soak:
             self._stage.advance(self._dice.choice((5, 60, 150)))
 
     def _hosts_are_repaired(self) -> None:
+        self._repair()
+        self._stage.advance(self._dice.choice((60, 300)))
+
+    def _repair(self) -> None:
         for name in list(self._broken):
             self._stage.simulator.clear(self._broken.pop(name))
-        self._stage.advance(self._dice.choice((60, 300)))
 
     def _formation_will_fail(self) -> None:
         cube = self._dice.choice(self._stage.whole().cubes)
@@ -210,7 +213,7 @@ class Soak:
             return None
         self._saw += f" -> {done.status}"
         self.result.by_status[done.status] = self.result.by_status.get(done.status, 0) + 1
-        if "internal error" in done.err or "Traceback" in done.err:
+        if done.is_bug:
             self._note(self.result.operations, [done.err])
         return done
 
@@ -222,12 +225,12 @@ class Soak:
             return
         self._serial += 1
         self._jobs[name] = f"{name}-{self._serial}"
-        self._stage.request("POST", JOBS, job(self._jobs[name], size.hosts, name))
+        self._stage.request("POST", workloads.JOBS, workloads.job(self._jobs[name], name, size.hosts))
         self._stage.advance(20)
 
     def _end_job(self, name: str) -> None:
         if name in self._jobs:
-            path = f"{JOBS}/{self._jobs.pop(name)}"
+            path = f"{workloads.JOBS}/{self._jobs.pop(name)}"
             self.checks.pods_may_go()
             self._stage.request("DELETE", path, {"propagationPolicy": "Background"})
 
@@ -236,8 +239,7 @@ class Soak:
     def _calm(self, number: int) -> None:
         """Repair everything; whatever is open must then come to an end with one command, or with two."""
         self._saw = "calm"
-        for name in list(self._broken):
-            self._stage.simulator.clear(self._broken.pop(name))
+        self._repair()
         for fault in self._stage.simulator.call(lambda: list(self._stage.simulator.world.faults)):
             self._stage.simulator.clear(fault)
         self._stage.advance(RECOVERY_S)
@@ -283,7 +285,7 @@ def run(home: pathlib.Path, *, count: int, fault_rate: float, seed: int) -> Resu
         pytest.MonkeyPatch.context() as patched,
         in_virtual_time(home, seed=seed, blocks=BLOCKS, cubes=CUBES) as stage,
     ):
-        patched.setattr(kube, "READ_TIMEOUT_S", SHORT_READ_S)
+        patched.setattr(kube, "READ_TIMEOUT_S", crash_cases.SHORT_READ_S)
         stage.cordon(stage.nodes_of(stage.whole().cubes[0].id)[0])
         soak = Soak(stage, fault_rate=fault_rate, seed=seed)
         result = soak.run(count)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,11 @@ from tpuctl.cloud import kube
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterator, Sequence
+
+    Points = dict[str, list[crash_cases.Point]]
+    """Scenario -> its calls, as they are when nothing goes wrong."""
+    Report = Callable[["Tally"], None]
+    Run = Callable[[crash_stage.Stage, crash_scenarios.Scenario, Any], crash_cases.Verdict]
 
 SCENARIOS: dict[str, Callable[[], crash_scenarios.Scenario]] = {
     "form": crash_scenarios.Form,
@@ -51,17 +56,6 @@ class Tally:
     """The command ended without the call at which it was to be hit."""
     failures: list[str] = dataclasses.field(default_factory=list)
 
-    def report(self, capsys: pytest.CaptureFixture[str], record: Callable[[str, object], None]) -> None:
-        """Print one line, note the numbers, fail if any case did."""
-        played.append(self)
-        record("cases", self.cases)
-        record("failures", len(self.failures))
-        with capsys.disabled():
-            print(f"\ncrash matrix, {self.name}: {self.cases} cases, {len(self.failures)} failures ", end="")
-        assert not self.failures, "\n\n".join(self.failures[:SHOWN])
-        # Waiting takes more or fewer reads from time to time.
-        assert self.missed <= max(self.cases // 20, 1)
-
 
 class Theatre:
     """A stage that is used again for case after case, and built anew after a failure."""
@@ -84,11 +78,13 @@ class Theatre:
         self._stage = None
         self._open.close()
 
-    def play(self, tally: Tally, case: object, act: Callable[[crash_stage.Stage], Sequence[str]]) -> None:
+    def play(self, tally: Tally, scenario: crash_scenarios.Scenario, case: Any, run: Run) -> None:
         """One case; an exception is a failure of that case, not the end of the matrix."""
         tally.cases += 1
         try:
-            wrong = act(self.stage)
+            verdict = run(self.stage, scenario, case)
+            tally.missed += not verdict.hit
+            wrong = verdict.wrong
         except Exception:  # noqa: BLE001 - shown, and counted as a failure
             wrong = [traceback.format_exc()]
         if wrong:
@@ -133,10 +129,29 @@ def real_theatre(tmp_path: pathlib.Path) -> Iterator[Theatre]:
 
 
 @pytest.fixture(scope="module")
-def points(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[crash_cases.Point]]:
+def points(tmp_path_factory: pytest.TempPathFactory) -> Points:
     """Scenario -> its calls, as they are when nothing goes wrong."""
     with quick_clients(), crash_stage.in_virtual_time(tmp_path_factory.mktemp("points")) as stage:
         return {name: crash_cases.points_of(stage, make()) for name, make in SCENARIOS.items()}
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str], record_property: Callable[[str, object], None]) -> Report:
+    """Prints one line, notes the numbers, fails if any case did."""
+
+    def judge(tally: Tally) -> None:
+        played.append(tally)
+        record_property("cases", tally.cases)
+        record_property("failures", len(tally.failures))
+        with capsys.disabled():
+            print(
+                f"\ncrash matrix, {tally.name}: {tally.cases} cases, {len(tally.failures)} failures ", end=""
+            )
+        assert not tally.failures, "\n\n".join(tally.failures[:SHOWN])
+        # Waiting takes more or fewer reads from time to time.
+        assert tally.missed <= max(tally.cases // 20, 1)
+
+    return judge
 
 
 @pytest.fixture
@@ -157,13 +172,7 @@ def api_cases(
     scenario = SCENARIOS[name]()
     for turn, (fault, point) in enumerate(chosen):
         case = crash_cases.Case(fault, point, WAYS[name][turn % len(WAYS[name])], lasting)
-
-        def act(stage: crash_stage.Stage, case: crash_cases.Case = case) -> Sequence[str]:
-            verdict = crash_cases.run(stage, scenario, case)
-            tally.missed += not verdict.hit
-            return verdict.wrong
-
-        theatre.play(tally, case, act)
+        theatre.play(tally, scenario, case, crash_cases.run)
     return tally
 
 
@@ -173,27 +182,19 @@ def lists(found: Sequence[crash_cases.Point]) -> list[crash_cases.Point]:
 
 @pytest.mark.parametrize("name", MATRIX)
 def test_every_api_fault_at_every_kind_of_write(
-    theatre: Theatre,
-    points: dict[str, list[crash_cases.Point]],
-    name: str,
-    capsys: pytest.CaptureFixture[str],
-    record_property: Callable[[str, object], None],
+    theatre: Theatre, points: Points, name: str, report: Report
 ) -> None:
     """python-base#57, kueue#14244 and their like: whatever the API does, the next run gets there."""
     matrix = {scenario: points[scenario] for scenario in MATRIX}
     chosen = crash_cases.of_every_kind(matrix, list(crash_cases.FAULTS))[name]
     [expired] = crash_cases.EXPIRED
     chosen += [(expired, point) for point in lists(points[name])[:: crash_cases.EVERY_SO_MANY]]
-    api_cases(theatre, name, chosen).report(capsys, record_property)
+    report(api_cases(theatre, name, chosen))
 
 
 @pytest.mark.parametrize("name", ["form", "deform", "swap"])
 def test_an_api_that_goes_away_at_some_call_and_stays_away(
-    theatre: Theatre,
-    points: dict[str, list[crash_cases.Point]],
-    name: str,
-    capsys: pytest.CaptureFixture[str],
-    record_property: Callable[[str, object], None],
+    theatre: Theatre, points: Points, name: str, report: Report
 ) -> None:
     """Nothing that would tidy up gets through either: what is left must do."""
     writes = [point for point in points[name] if point.is_write]
@@ -201,7 +202,7 @@ def test_an_api_that_goes_away_at_some_call_and_stays_away(
         (crash_cases.OUTAGES[turn % len(crash_cases.OUTAGES)], point)
         for turn, point in enumerate(writes[:: 2 if name == "swap" else 1])
     ]
-    api_cases(theatre, name, chosen, lasting=True).report(capsys, record_property)
+    report(api_cases(theatre, name, chosen, lasting=True))
 
 
 @pytest.mark.slow
@@ -210,14 +211,13 @@ def test_an_api_that_goes_away_at_some_call_and_stays_away(
 def test_every_api_fault_at_every_call(
     complete: None,
     theatre: Theatre,
-    points: dict[str, list[crash_cases.Point]],
+    points: Points,
     name: str,
     fault: str,
-    capsys: pytest.CaptureFixture[str],
-    record_property: Callable[[str, object], None],
+    report: Report,
 ) -> None:
     calls = lists(points[name]) if fault in crash_cases.EXPIRED else points[name]
-    api_cases(theatre, name, [(fault, point) for point in calls]).report(capsys, record_property)
+    report(api_cases(theatre, name, [(fault, point) for point in calls]))
 
 
 @pytest.mark.slow
@@ -226,14 +226,13 @@ def test_every_api_fault_at_every_call(
 def test_an_outage_from_every_call_on(
     complete: None,
     theatre: Theatre,
-    points: dict[str, list[crash_cases.Point]],
+    points: Points,
     name: str,
     fault: str,
-    capsys: pytest.CaptureFixture[str],
-    record_property: Callable[[str, object], None],
+    report: Report,
 ) -> None:
     chosen = [(fault, point) for point in points[name]]
-    api_cases(theatre, name, chosen, lasting=True).report(capsys, record_property)
+    report(api_cases(theatre, name, chosen, lasting=True))
 
 
 # -- kill -9, real processes ---------------------------------------------------------------------------------
@@ -244,38 +243,23 @@ def kills(theatre: Theatre, name: str, found: Sequence[kill_cases.Kill]) -> Tall
     tally = Tally(f"{name}, kill -9")
     scenario = SCENARIOS[name]()
     for kill in found:
-
-        def act(stage: crash_stage.Stage, kill: kill_cases.Kill = kill) -> Sequence[str]:
-            verdict = kill_cases.run(stage, scenario, kill)
-            tally.missed += not verdict.struck
-            return verdict.wrong
-
-        theatre.play(tally, kill, act)
+        theatre.play(tally, scenario, kill, kill_cases.run)
     return tally
 
 
 @pytest.mark.parametrize("name", MATRIX)
 def test_killed_at_every_write_before_and_after(
-    real_theatre: Theatre,
-    points: dict[str, list[crash_cases.Point]],
-    name: str,
-    capsys: pytest.CaptureFixture[str],
-    record_property: Callable[[str, object], None],
+    real_theatre: Theatre, points: Points, name: str, report: Report
 ) -> None:
     """slurm-operator#249: who dies leaves the old state, or a record that the next run finishes."""
     found = kill_cases.before_and_after(points[name])
-    kills(real_theatre, name, found).report(capsys, record_property)
+    report(kills(real_theatre, name, found))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_killed_at_every_write_in_every_way(
-    complete: None,
-    real_theatre: Theatre,
-    points: dict[str, list[crash_cases.Point]],
-    name: str,
-    capsys: pytest.CaptureFixture[str],
-    record_property: Callable[[str, object], None],
+    complete: None, real_theatre: Theatre, points: Points, name: str, report: Report
 ) -> None:
     found = kill_cases.in_every_way(points[name], WAYS[name])
-    kills(real_theatre, name, found).report(capsys, record_property)
+    report(kills(real_theatre, name, found))

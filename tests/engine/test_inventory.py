@@ -83,7 +83,7 @@ def test_a_cube_with_a_degraded_link_is_home_to_sub_slices_before_whole_cubes_ar
 @pytest.mark.parametrize("kind", ["whole", "worn", "sick", "short", "cordoned"])
 @pytest.mark.parametrize("tolerant", [False, True])
 def test_the_shortcut_for_quiet_cubes_judges_as_health_does(kind: str, tolerant: bool) -> None:
-    cube = cube_of("c1", "b1", kind)
+    cube = builders.cube_of("c1", "b1", kind)
     index = index_of(builders.fleet_of(cube), allow_degraded=tolerant)
     parts = {
         part.id: part.obstacle for shape in SMALL for part in index.tree_of(index.slots[0][0]).parts[shape]
@@ -160,22 +160,14 @@ BLOCKS = ("b1", "b2", "b3")
 KINDS = st.sampled_from(["whole", "whole", "whole", "worn", "sick", "short", "cordoned"])
 
 
-def cube_of(cube_id: str, block: str, kind: str) -> fleet.Cube:
-    if kind == "short":
-        return builders.cube(cube_id, block, hosts=13)
-    if kind == "cordoned":
-        return builders.changed(builders.cube(cube_id, block), 3, schedulable=False)
-    state = {"worn": states.PartitionState.DEGRADED, "sick": states.PartitionState.UNHEALTHY}.get(kind)
-    return builders.cube(cube_id, block, state=state or states.PartitionState.HEALTHY)
-
-
 class Books(stateful.RuleBasedStateMachine):
     """Take, release, fail and repair in any order; the index must equal one that is built anew."""
 
     @stateful.initialize(kinds=st.lists(KINDS, min_size=3, max_size=9), tolerant=st.booleans())
     def begin(self, kinds: list[str], tolerant: bool) -> None:
         self.cubes = {
-            f"c{number}": cube_of(f"c{number}", BLOCKS[number % 3], kind) for number, kind in enumerate(kinds)
+            f"c{number}": builders.cube_of(f"c{number}", BLOCKS[number % 3], kind)
+            for number, kind in enumerate(kinds)
         }
         self.kinds = {f"c{number}": kind for number, kind in enumerate(kinds)}
         self.slices: dict[str, fleet.Slice] = {}
@@ -224,7 +216,7 @@ class Books(stateful.RuleBasedStateMachine):
         if short and any(part == cube_id or part.startswith(f"{cube_id}.") for part in held):
             return  # hosts that a slice has neither come nor go in this test
         self.kinds[cube_id] = kind
-        self.cubes[cube_id] = cube_of(cube_id, self.cubes[cube_id].block, kind)
+        self.cubes[cube_id] = builders.cube_of(cube_id, self.cubes[cube_id].block, kind)
         self.index.replace(self.cubes[cube_id])
 
     @stateful.invariant()

@@ -317,19 +317,12 @@ KINDS = st.sampled_from(["whole", "whole", "whole", "worn", "sick", "short", "co
 SHAPES = ("2x2x1", "2x4x4", "4x4x4", "4x4x8", "4x4x12")
 
 
-def cube_of(cube_id: str, block: str, kind: str) -> fleet.Cube:
-    if kind == "short":
-        return builders.cube(cube_id, block, hosts=13)
-    if kind == "cordoned":
-        return builders.changed(builders.cube(cube_id, block), 3, schedulable=False)
-    state = {"worn": states.PartitionState.DEGRADED, "sick": states.PartitionState.UNHEALTHY}.get(kind)
-    return builders.cube(cube_id, block, state=state or states.PartitionState.HEALTHY)
-
-
 @st.composite
 def busy_worlds(draw: st.DrawFn) -> tuple[fleet.Fleet, tenancy.Tenants]:
     kinds = draw(st.lists(KINDS, min_size=2, max_size=9))
-    snapshot = builders.fleet_of(*(cube_of(f"c{i}", f"b{i % 2}", kind) for i, kind in enumerate(kinds)))
+    snapshot = builders.fleet_of(
+        *(builders.cube_of(f"c{i}", f"b{i % 2}", kind) for i, kind in enumerate(kinds))
+    )
     terms = {}
     for number in range(draw(st.integers(0, 6))):
         shape = draw(st.sampled_from(SHAPES))

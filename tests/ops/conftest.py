@@ -31,6 +31,10 @@ class Recorder:
         self.remote = text
 
 
+class Killed(BaseException):
+    """Stands for kill -9: nothing after it runs."""
+
+
 @pytest.fixture
 def reporter() -> Recorder:
     return Recorder()

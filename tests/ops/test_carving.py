@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from tests.ops.conftest import Recorder, scene_of, whole
+from tests.ops.conftest import Killed, Recorder, scene_of, whole
 from tpuctl.cli.rehearsal import Rehearsal
 from tpuctl.model import errors, names, topology
 from tpuctl.ops import carving, forming, pool_deletion
@@ -66,9 +66,6 @@ def test_a_number_of_cubes_counts_those_that_exist(reporter: Recorder) -> None:
 
 
 def test_a_killed_run_is_finished_without_duplicates(reporter: Recorder) -> None:
-    class Killed(BaseException):
-        pass
-
     class DiesAtFirstProgress(Recorder):
         def progress(self, done: int, total: int, text: str) -> None:
             raise Killed

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.ops.conftest import Recorder, whole
+from tests import workloads
+from tests.ops.conftest import Killed, Recorder, whole
 from tpuctl.cli.rehearsal import Rehearsal
 from tpuctl.model import errors, topology
 from tpuctl.ops import deforming, forming, ports, running
@@ -17,22 +18,7 @@ def formed(scene: Rehearsal, reporter: Recorder) -> Rehearsal:
 
 
 def start_pod(scene: Rehearsal, name: str, slice_name: str) -> None:
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "nodeSelector": {"cloud.google.com/gke-tpu-slice": slice_name},
-            "containers": [
-                {
-                    "name": "c",
-                    "image": "i",
-                    "resources": {"limits": {"google.com/tpu": "4"}, "requests": {"google.com/tpu": "4"}},
-                }
-            ],
-        },
-    }
-    scene.submit("/api/v1/namespaces/default/pods", pod)
+    scene.submit(workloads.PODS, workloads.pod(name, slice_name))
     scene.simulator.advance(30)
 
 
@@ -123,9 +109,6 @@ def test_what_was_made_by_hand_needs_an_explicit_word(scene: Rehearsal) -> None:
 def test_what_a_killed_run_left_of_a_slice_that_is_gone_is_finished(
     formed: Rehearsal, reporter: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(BaseException):
-        pass
-
     def die(*_: object) -> None:
         raise Killed
 

@@ -30,6 +30,13 @@ def host(scene: Rehearsal) -> str:
     return conftest.whole(scene).cubes[0].hosts[7].name
 
 
+def instance_of(scene: Rehearsal, name: str) -> ports_module.Instance:
+    hosts = (host for cube in conftest.whole(scene).cubes for host in cube.hosts)
+    found = scene.ports.instances.get(next(host.provider_id for host in hosts if host.name == name))
+    assert found is not None
+    return found
+
+
 def test_a_report_is_started_and_its_repair_takes_days(
     scene: Rehearsal, host: str, reporter: conftest.Recorder
 ) -> None:
@@ -38,16 +45,10 @@ def test_a_report_is_started_and_its_repair_takes_days(
     assert outcome.waited_s is None
     assert outcome.operation.status is ports_module.OperationStatus.RUNNING
     scene.simulator.advance(800)
-    instance = scene.ports.instances.get(prepared_id(scene, host))
-    assert instance is not None
+    instance = instance_of(scene, host)
     assert instance.status == "REPAIRING"
     scene.simulator.advance(6 * 86_400)
     assert prepare(scene, host).instance.status == "RUNNING"
-
-
-def prepared_id(scene: Rehearsal, name: str) -> str:
-    hosts = (host for cube in conftest.whole(scene).cubes for host in cube.hosts)
-    return next(host.provider_id for host in hosts if host.name == name)
 
 
 def test_waiting_takes_what_the_service_takes(
@@ -83,8 +84,7 @@ def test_a_second_report_is_refused_while_the_first_runs(
     with pytest.raises(errors.Conflict, match="is reported already") as refused:
         prepare(scene, host)
     assert "3 to 14 days" in (refused.value.hint or "")
-    instance = scene.ports.instances.get(prepared_id(scene, host))
-    assert instance is not None
+    instance = instance_of(scene, host)
     assert len(scene.ports.instances.reports(instance)) == 1
 
 
@@ -139,8 +139,7 @@ def test_what_it_hits_is_the_whole_slice_and_a_slice_that_came_later_is_a_confli
     with pytest.raises(errors.Conflict, match="more than was shown") as moved:
         fault_reports.execute(scene.ports, reporter, before)
     assert moved.value.details == ("slice train",)
-    instance = scene.ports.instances.get(prepared_id(scene, host))
-    assert instance is not None
+    instance = instance_of(scene, host)
     assert scene.ports.instances.reports(instance) == ()
     after = prepare(scene, host)
     assert (after.radius.slices, after.radius.hosts, after.radius.chips) == (("train",), 32, 128)

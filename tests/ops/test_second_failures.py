@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ops.conftest import Recorder, scene_of, whole
-from tests.ops.test_swapping import Killed, break_host, busy_slice, nothing_left, prepared_swap
+from tests.ops.conftest import Killed, Recorder, scene_of, whole
+from tests.ops.test_swapping import break_host, busy_slice, nothing_left, prepared_swap
 from tpuctl.cloud import identity, leases, workloads
 from tpuctl.model import errors, operations, states, topology
 from tpuctl.ops import forming, journal, locking, operating, running, swapping, waiting

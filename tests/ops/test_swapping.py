@@ -5,7 +5,8 @@ import dataclasses
 
 import pytest
 
-from tests.ops.conftest import Recorder, scene_of, whole
+from tests import workloads
+from tests.ops.conftest import Killed, Recorder, scene_of, whole
 from tpuctl.cli.rehearsal import Rehearsal
 from tpuctl.model import errors, fleet, operations, records, states, topology
 from tpuctl.ops import forming, journal, locking, operating, running, swapping
@@ -13,35 +14,12 @@ from tpuctl.ops import forming, journal, locking, operating, running, swapping
 NODES = "nodes"
 
 
-def job(name: str, slice_name: str, pods: int, **limits: int) -> dict:
-    chips = {"google.com/tpu": "4"}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {
-            "completions": pods,
-            "parallelism": pods,
-            "completionMode": "Indexed",
-            **(limits or {"backoffLimitPerIndex": 5}),
-            "template": {
-                "spec": {
-                    "restartPolicy": "Never",
-                    "nodeSelector": {"cloud.google.com/gke-tpu-slice": slice_name},
-                    "containers": [
-                        {"name": "c", "image": "i", "resources": {"limits": chips, "requests": chips}}
-                    ],
-                }
-            },
-        },
-    }
-
-
-def busy_slice(scene: Rehearsal, shape: str = "4x4x8", **options: object) -> fleet.Slice:
+def busy_slice(scene: Rehearsal, shape: str = "4x4x8", **options: int) -> fleet.Slice:
     """Slice `train` with a pod on each host."""
     size = topology.parse(shape)
     outcome = forming.form(scene.ports, Recorder(), "train", forming.request(size))
-    scene.submit("/apis/batch/v1/namespaces/default/jobs", job("work", "train", size.hosts, **options))
+    limits = options or {"backoffLimitPerIndex": 5}
+    scene.submit(workloads.JOBS, workloads.job("work", "train", size.hosts, **limits))
     scene.simulator.advance(30)
     assert sum(pod.phase == "Running" for pod in whole(scene).pods) == size.hosts
     return outcome.slice
@@ -201,10 +179,6 @@ def test_a_cordon_of_somebody_else_is_never_undone(scene: Rehearsal, reporter: R
     ]
     assert unschedulable == [theirs]
     nothing_left(scene)
-
-
-class Killed(BaseException):
-    """Stands for kill -9: nothing after it runs."""
 
 
 def killed_at(scene: Rehearsal, monkeypatch: pytest.MonkeyPatch, step: int) -> operations.Operation | None:

@@ -35,15 +35,12 @@ TermsOption = Annotated[
         help="What is known of running slices (see configs/requests.yaml): without it nobody is preempted.",
     ),
 ]
-AllowDegradedOption = Annotated[
-    bool, typer.Option("--allow-degraded", help="Also use cubes with a degraded link.")
-]
-PriorityOption = Annotated[int, typer.Option("--priority", help="How urgent it is: higher goes first.")]
+KeepFreeOption = Annotated[int, typer.Option("--spares", min=0, help="Cubes of each block to keep free.")]
 
 
 @app.command()
 def show(
-    allow_degraded: AllowDegradedOption = False,
+    allow_degraded: options.AllowDegradedOption = False,
     policy: options.PolicyOption = None,
     file: options.FleetOption = None,
     fmt: output.FormatOption = None,
@@ -67,11 +64,11 @@ def show(
 def why_not(
     shape: options.WantedOption = None,
     chips: options.ChipsOption = None,
-    priority: PriorityOption = 0,
+    priority: Annotated[int, typer.Option("--priority", help="How urgent it is: higher goes first.")] = 0,
     fallback: options.FallbackOption = None,
     block: options.BlockOption = None,
-    allow_degraded: AllowDegradedOption = False,
-    spares: Annotated[int, typer.Option("--spares", min=0, help="Cubes of each block to keep free.")] = 0,
+    allow_degraded: options.AllowDegradedOption = False,
+    spares: KeepFreeOption = 0,
     terms: TermsOption = None,
     policy: options.PolicyOption = None,
     file: options.FleetOption = None,
@@ -113,12 +110,9 @@ def plan(
         ),
     ] = True,
     time_limit: Annotated[
-        durations.Duration,
-        typer.Option(
-            "--time-limit", metavar="TIME", parser=durations.parse, help="For each priority, with --optimal."
-        ),
+        durations.Duration, options.span("--time-limit", "For each priority, with --optimal.")
     ] = durations.Duration(10.0),  # noqa: B008
-    spares: Annotated[int, typer.Option("--spares", min=0, help="Cubes of each block to keep free.")] = 0,
+    spares: KeepFreeOption = 0,
     spares_below: Annotated[
         int, typer.Option("--spares-below", help="Requests of this priority and above may use the spares.")
     ] = 1,
@@ -158,19 +152,11 @@ def defrag(
     shape: options.TopologyOption,
     block: options.BlockOption = None,
     move_cost: Annotated[
-        durations.Duration,
-        typer.Option(
-            "--move-cost", metavar="TIME", parser=durations.parse, help="Work that a moved slice loses."
-        ),
+        durations.Duration, options.span("--move-cost", "Work that a moved slice loses.")
     ] = durations.Duration(1800.0),  # noqa: B008
     wait: Annotated[
         durations.Duration,
-        typer.Option(
-            "--otherwise-wait",
-            metavar="TIME",
-            parser=durations.parse,
-            help="How long it would wait where no end is known.",
-        ),
+        options.span("--otherwise-wait", "How long it would wait where no end is known."),
     ] = durations.Duration(_DAY_S),  # noqa: B008
     dry_run: Annotated[  # noqa: ARG001 - what the command does anyway, said aloud
         bool, typer.Option("--dry-run", help="Only show the moves; this command never carries them out.")
@@ -260,16 +246,10 @@ def spares(
         ),
     ] = 0.0008,
     outage: Annotated[
-        durations.Duration,
-        typer.Option(
-            "--outage", metavar="TIME", parser=durations.parse, help="How long a failed host is away."
-        ),
+        durations.Duration, options.span("--outage", "How long a failed host is away.")
     ] = durations.Duration(_DAY_S),  # noqa: B008
     recovery: Annotated[
-        durations.Duration,
-        typer.Option(
-            "--recovery", metavar="TIME", parser=durations.parse, help="How long a swap interrupts a slice."
-        ),
+        durations.Duration, options.span("--recovery", "How long a swap interrupts a slice.")
     ] = durations.Duration(240.0),  # noqa: B008
     policy: options.PolicyOption = None,
     file: options.FleetOption = None,
@@ -310,16 +290,10 @@ def simulate(
     days: Annotated[float, typer.Option("--days", min=0.01, help="How long to run a block.")] = 30.0,
     hosts_mtbf: Annotated[
         durations.Duration | None,
-        typer.Option(
-            "--hosts-mtbf",
-            metavar="TIME",
-            parser=durations.parse,
-            help="Mean time between failures of one host; without it nothing fails.",
-        ),
+        options.span("--hosts-mtbf", "Mean time between failures of one host; without it nothing fails."),
     ] = None,
     repair: Annotated[
-        durations.Duration,
-        typer.Option("--repair", metavar="TIME", parser=durations.parse, help="Mean time to repair a host."),
+        durations.Duration, options.span("--repair", "Mean time to repair a host.")
     ] = durations.Duration(_DAY_S),  # noqa: B008
     load: Annotated[
         float, typer.Option("--load", min=0.01, help="Work offered, relative to capacity.")

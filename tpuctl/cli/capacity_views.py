@@ -255,7 +255,7 @@ def _candidate_row(
         candidate.total,
         bar(candidate.usable, candidate.total),
         why,
-        _few([f"{name} {count}" for name, count in candidate.holders]),
+        layout.few([f"{name} {count}" for name, count in candidate.holders], _SHOWN_IDS),
         "; ".join(candidate.claims),
     )
 
@@ -298,10 +298,4 @@ def _actions(found: capacity.Way) -> str:
     for action in found.actions:
         detail = f" ({action.detail})" if action.detail else ""
         said.append(f"{action.act} {action.target}{detail}")
-    return _few(said, "; ")
-
-
-def _few(texts: Sequence[str], between: str = ", ") -> str:
-    rest = len(texts) - _SHOWN_IDS
-    shown = between.join(texts[:_SHOWN_IDS])
-    return f"{shown}{between}and {rest} more" if rest > 0 else shown
+    return layout.few(said, _SHOWN_IDS, "; ")

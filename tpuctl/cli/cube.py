@@ -113,8 +113,7 @@ def hold(
     cube: options.CubeArgument,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others read this.")],
     until: Annotated[
-        durations.Duration | None,
-        typer.Option("--until", metavar="TIME", parser=durations.parse, help="End after so long, e.g. 12h."),
+        durations.Duration | None, options.span("--until", "End after so long, e.g. 12h.")
     ] = None,
     fmt: output.FormatOption = None,
 ) -> None:
@@ -142,10 +141,11 @@ def release(
     Examples:
       tpuctl cube release 5f0c54a1d2b34e6f8a9b0c1d2e3f4a5b
     """
-    released = holding.release(wiring.ports(), cube, others=others)
+    ports = wiring.ports()
+    released = holding.release(ports, cube, others=others)
     if released is None:
         session.current().terminal.note(f"cube {cube} was not held")
-        for entry in journal.list_open(wiring.ports()):
+        for entry in journal.list_open(ports):
             if cube in entry.operation.claims:
                 name = entry.operation.id
                 session.current().terminal.warn(f"{name} keeps it; see: tpuctl operation show {name}")
@@ -154,11 +154,9 @@ def release(
 
 
 def _show_hold(hold: operations.Hold, verb: str, fmt: output.Format | None) -> None:
-    screen = session.current().terminal
-    if output.chosen(fmt) in (output.Format.TABLE, output.Format.WIDE):
-        until = f" until {output.timestamp(hold.until)}" if hold.until else ""
-        screen.out(f"cube/{hold.cube_id} {verb}  by {hold.owner}{until}: {hold.reason}")
-        return
+    subject = f"cube/{hold.cube_id}"
+    until = f" until {output.timestamp(hold.until)}" if hold.until else ""
+    text = f"{subject} {verb}  by {hold.owner}{until}: {hold.reason}"
     document = {
         "id": hold.cube_id,
         "result": verb,
@@ -167,7 +165,7 @@ def _show_hold(hold: operations.Hold, verb: str, fmt: output.Format | None) -> N
         "since": hold.since,
         "until": hold.until,
     }
-    output.render_one("Hold", document, rows=(), name=f"cube/{hold.cube_id}", fmt=fmt)
+    output.render_line("Hold", document, text, name=subject, fmt=fmt)
 
 
 def tell_strays(snapshot: fleet.Fleet) -> None:
@@ -263,17 +261,12 @@ def _rows(snapshot: fleet.Fleet, view: views.CubeView) -> list[tuple[str, object
         ("Block", f"{view.block.label} ({view.block.id})" if view.block.name else view.block.id),
         ("Sub-block", sub_block.name if sub_block else None),
         ("Node pool", f"{view.pool} ({cube.pool.raw_status})" if cube.pool else view.pool),
-        ("State", "\n".join((_state(view), *view.reasons))),
+        ("State", "\n".join((health_views.verdict_text(view.judgement), *view.reasons))),
         ("Hardware", health),
         ("Slices", ", ".join(view.slices)),
         ("Hosts", "\n".join(_host_line(snapshot, host) for host in cube.hosts)),
         ("Partitions", "\n".join(_shape_lines(cube))),
     ]
-
-
-def _state(view: views.CubeView) -> str:
-    where = view.judgement.where
-    return f"{view.verdict}, in the {where}" if where else str(view.verdict)
 
 
 def _host_line(snapshot: fleet.Fleet, host: fleet.Host) -> str:

@@ -12,7 +12,6 @@ import typer
 from tpuctl.cli import commands, durations, layout, main, output, rehearsal, session, terminal
 from tpuctl.model import errors, fleet, topology
 from tpuctl.model.exit_status import ExitStatus
-from tpuctl.sim import simulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -62,6 +61,8 @@ def demo(
       tpuctl demo
       tpuctl demo -o json
     """
+    from tpuctl.sim import simulator  # noqa: PLC0415 - help and Tab do without the server
+
     wanted = fmt or output.Format.TABLE
     tour = _Tour(quiet=wanted.is_document)
     settings = simulator.Settings(cubes=CUBES, seed=seed)

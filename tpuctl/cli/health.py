@@ -19,7 +19,7 @@ from tpuctl.cli import (
     session,
     wiring,
 )
-from tpuctl.model import errors, exit_status, fleet, health
+from tpuctl.model import errors, exit_status, fleet, health, states
 from tpuctl.ops import fault_reports, health_checks, health_watching, maintenance
 
 app = commands.App(help="Check and follow health, and report faulty hosts.")
@@ -77,12 +77,11 @@ def _show_checked(
 ) -> None:
     wanted = output.chosen(fmt)
     screen = session.current().terminal
-    worst_first = [*health.WORST_FIRST]
-    shown = tuple(sorted(result.items, key=lambda item: worst_first.index(item.judgement.verdict)))
+    shown = tuple(sorted(result.items, key=lambda item: health.WORST_FIRST.index(item.judgement.verdict)))
     if wanted is output.Format.NAME:
         shown = troubled
     elif not wanted.is_document and not all_of_them:
-        shown = tuple(item for item in shown if item.judgement.verdict is not health.WORST_FIRST[-1])
+        shown = tuple(item for item in shown if item.judgement.verdict is not states.Verdict.HEALTHY)
     output.render_list(
         "Health",
         shown,
@@ -138,19 +137,11 @@ def show(
 def watch(
     policy: options.PolicyOption = None,
     timeout: Annotated[
-        durations.Duration | None,
-        typer.Option(
-            "--timeout", metavar="TIME", parser=durations.parse, help="End after this long (never)."
-        ),
+        durations.Duration | None, options.span("--timeout", "End after this long (never).")
     ] = None,
     silence: Annotated[
         durations.Duration,
-        typer.Option(
-            "--silence",
-            metavar="TIME",
-            parser=durations.parse,
-            help="Read everything again if the server says nothing for this long (2m).",
-        ),
+        options.span("--silence", "Read everything again if the server says nothing for this long (2m)."),
     ] = durations.Duration(health_watching.SILENCE_S),  # noqa: B008
     fmt: output.FormatOption = None,
 ) -> None:

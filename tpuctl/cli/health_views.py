@@ -42,18 +42,18 @@ def columns(now: datetime.datetime, *, wide: bool) -> list[output.Column[health_
         column("WHERE", lambda item: item.judgement.where),
         column("USABLE", lambda item: f"{item.judgement.usable_hosts}/{item.wanted_hosts}"),
         column("SLICE", lambda item: ",".join(item.slices) if item.kind == "cube" else ""),
-        column("WHY", lambda item: _brief(why(item.judgement, now), wide=wide)),
+        column(
+            "WHY", lambda item: layout.few(why(item.judgement, now), None if wide else _SHOWN_REASONS, "; ")
+        ),
         column(
             "DISAGREE", lambda item: "; ".join(str(one) for one in item.judgement.disagreements), wide=True
         ),
     ]
 
 
-def _brief(reasons: list[str], *, wide: bool) -> str:
-    more = len(reasons) - _SHOWN_REASONS
-    if wide or more <= 0:
-        return "; ".join(reasons)
-    return f"{'; '.join(reasons[:_SHOWN_REASONS])}; and {more} more"
+def verdict_text(judgement: health.Judgement) -> str:
+    """`unhealthy, in the VM`."""
+    return f"{judgement.verdict}, in the {judgement.where}" if judgement.where else str(judgement.verdict)
 
 
 def why(judgement: health.Judgement, now: datetime.datetime) -> list[str]:
@@ -141,11 +141,10 @@ def show_evidence(item: health_checks.Checked, now: datetime.datetime, fmt: outp
     """One cube or slice with everything that is said about it."""
     judgement = item.judgement
     document = {**plain(item, now), "evidence": [evidence_plain(one, now) for one in judgement.evidence]}
-    verdict = str(judgement.verdict) + (f", in the {judgement.where}" if judgement.where else "")
     rows: list[tuple[str, object]] = [
         (item.kind.capitalize(), item.id),
         ("Block", item.block),
-        ("Health", verdict + (" (tolerated for now)" if judgement.is_tolerated else "")),
+        ("Health", verdict_text(judgement) + (" (tolerated for now)" if judgement.is_tolerated else "")),
         ("Hosts", f"{judgement.usable_hosts} usable of {item.wanted_hosts}"),
         *([("Slices", ", ".join(item.slices))] if item.kind == "cube" else []),
         ("Why", "\n".join(why(judgement, now)) or None),
@@ -161,12 +160,11 @@ def summary(result: health_checks.Result) -> str:
     for kind in ("cube", "slice"):
         total = result.total(kind)
         if total:
-            counts = [(verdict, result.count(kind, verdict)) for verdict in states.Verdict]
             healthy = result.count(kind, states.Verdict.HEALTHY)
             rest = [
                 f"{count} {verdict}"
-                for verdict, count in counts
-                if count and verdict is not states.Verdict.HEALTHY
+                for verdict in states.Verdict
+                if verdict is not states.Verdict.HEALTHY and (count := result.count(kind, verdict))
             ]
             noun = kind if total == 1 else f"{kind}s"
             parts.append(", ".join([f"{healthy} of {total} {noun} healthy", *rest]))
@@ -248,13 +246,10 @@ def show_report(
         "status": operation.status.value,
         "waitedSeconds": outcome.waited_s and round(outcome.waited_s, 3),
     }
-    wanted = output.chosen(fmt)
-    if wanted in (output.Format.TABLE, output.Format.WIDE):
-        verb = "reporting" if outcome.waited_s is None else "reported"
-        session.current().terminal.out(f"host/{prepared.host.name} {verb}  operation {operation.name}")
-    else:
-        name = f"host/{prepared.host.name}"
-        output.render_one("FaultReport", document, rows=(), name=name, fmt=fmt)
+    subject = f"host/{prepared.host.name}"
+    verb = "reporting" if outcome.waited_s is None else "reported"
+    text = f"{subject} {verb}  operation {operation.name}"
+    output.render_line("FaultReport", document, text, name=subject, fmt=fmt)
     for line in advice:
         session.current().terminal.note(line)
 

@@ -22,6 +22,12 @@ def cell(value: object) -> str:
     return terminal.printable("-" if value is None else value) or "-"
 
 
+def few(texts: Sequence[str], most: int | None, between: str = ", ") -> str:
+    """The first `most` texts in one cell, and how many more there are; None shows all."""
+    more = 0 if most is None else len(texts) - most
+    return between.join([*texts[:most], f"and {more} more"] if more > 0 else texts)
+
+
 def lines(
     cells: Sequence[Sequence[str]],
     titles: Sequence[str] | None,

@@ -155,9 +155,6 @@ def _plain(item: operations.Operation) -> dict[str, Any]:
 
 
 def _show_end(item: operations.Operation, verb: str, fmt: output.Format | None) -> None:
-    wanted = output.chosen(fmt)
-    if wanted in (output.Format.TABLE, output.Format.WIDE):
-        session.current().terminal.out(f"operation/{item.id} {verb}")
-        return
+    subject = f"operation/{item.id}"
     document = {**_plain(item), "result": verb}
-    output.render_one("Operation", document, rows=(), name=f"operation/{item.id}", fmt=fmt)
+    output.render_line("Operation", document, f"{subject} {verb}", name=subject, fmt=fmt)

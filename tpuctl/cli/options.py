@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tpuctl.cli import completion, durations
 from tpuctl.model import errors, topology
+
+_KINDS = ("slice", "cube", "block", "host", "nodepool", "operation", "lock")
+
+
+def plain_name(text: str) -> str:
+    """`slice/train-a` as `train-a`: what `-o name` prints can be given back."""
+    kind, slash, name = text.partition("/")
+    return name if slash and kind in _KINDS else text
+
+
+def span(name: str, help: str) -> Any:  # noqa: A002 - typer's word
+    """An option that takes a span of time, such as 90s or 10m; its parameter is a `Duration`."""
+    return typer.Option(name, metavar="TIME", parser=durations.parse, help=help)
+
 
 FleetOption = Annotated[
     pathlib.Path | None,
@@ -26,26 +40,15 @@ PolicyOption = Annotated[
         help="Judge health by this policy (see configs/policies/health.yaml), not by the context's.",
     ),
 ]
-TopologyOption = Annotated[
-    topology.Topology,
-    typer.Option(
-        "--topology",
-        "-t",
-        metavar="AxBxC",
-        parser=topology.parse,
-        help="Shape in chips, for example 4x4x8; see `tpuctl topology list`.",
-    ),
-]
-WantedOption = Annotated[
-    topology.Topology | None,
-    typer.Option(
-        "--topology",
-        "-t",
-        metavar="AxBxC",
-        parser=topology.parse,
-        help="Shape in chips, for example 4x4x8; see `tpuctl topology list`.",
-    ),
-]
+_SHAPE = typer.Option(
+    "--topology",
+    "-t",
+    metavar="AxBxC",
+    parser=topology.parse,
+    help="Shape in chips, for example 4x4x8; see `tpuctl topology list`.",
+)
+TopologyOption = Annotated[topology.Topology, _SHAPE]
+WantedOption = Annotated[topology.Topology | None, _SHAPE]
 ChipsOption = Annotated[
     int | None,
     typer.Option("--chips", min=1, help="So many chips in the most cubic shape, in place of --topology."),
@@ -63,13 +66,18 @@ BlockOption = Annotated[
         autocompletion=completion.complete_blocks,
     ),
 ]
-_KINDS = ("slice", "cube", "block", "host", "nodepool", "operation", "lock")
+AllowDegradedOption = Annotated[
+    bool, typer.Option("--allow-degraded", help="Also use cubes with a degraded link.")
+]
+ForceForeignOption = Annotated[
+    bool, typer.Option("--force-foreign", help="Also a slice that another controller owns.")
+]
 SliceArgument = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
         help="Name of the slice.",
-        parser=lambda text: plain_name(text),  # noqa: PLW0108 - defined below
+        parser=plain_name,
         autocompletion=completion.complete_slices,
     ),
 ]
@@ -78,20 +86,14 @@ CubeArgument = Annotated[
     typer.Argument(
         metavar="CUBE",
         help="Partition id, node pool or sub-block.",
-        parser=lambda text: plain_name(text),  # noqa: PLW0108 - defined below
+        parser=plain_name,
         autocompletion=completion.complete_cubes,
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask. Guards stay in force.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and change nothing.")]
 TimeoutOption = Annotated[
-    durations.Duration,
-    typer.Option(
-        "--timeout",
-        metavar="TIME",
-        parser=durations.parse,
-        help="Give up waiting after this long, for example 90s, 10m, 2h.",
-    ),
+    durations.Duration, span("--timeout", "Give up waiting after this long, for example 90s, 10m, 2h.")
 ]
 TEN_MINUTES = durations.Duration(600.0)
 WaitOption = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
@@ -106,12 +108,6 @@ def split(values: list[str] | None) -> tuple[str, ...]:
     if not all(parts):
         raise errors.UsageError("an empty name was given", hint="is a shell variable unset?")
     return tuple(plain_name(part) for part in parts)
-
-
-def plain_name(text: str) -> str:
-    """`slice/train-a` as `train-a`: what `-o name` prints can be given back."""
-    kind, slash, name = text.partition("/")
-    return name if slash and kind in _KINDS else text
 
 
 def shapes(values: list[str] | None) -> tuple[topology.Topology, ...]:

@@ -147,6 +147,16 @@ def render_one(
             screen.warn("this view is not complete")
 
 
+def render_line(
+    kind: str, plain: Mapping[str, Any], text: str, *, name: str, fmt: Format | None = None
+) -> None:
+    """Write what became of one object to stdout: `text` is all that a table would say of it."""
+    if chosen(fmt) in (Format.TABLE, Format.WIDE):
+        session.current().terminal.out(text)
+    else:
+        render_one(kind, plain, rows=(), name=name, fmt=fmt)
+
+
 def _table(items: Sequence[T], columns: Sequence[Column[T]], *, wide: bool, no_headers: bool) -> list[str]:
     screen = session.current().terminal
     shown = [column for column in columns if wide or not column.wide]

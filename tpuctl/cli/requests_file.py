@@ -130,9 +130,7 @@ def read(path: pathlib.Path | None) -> Requests:
     found, lists = config_file.read_records(
         path, _KEYS, {"requests": _REQUEST, "running": _RUNNING}, {"teams": config_file.number}
     )
-    for key in _KEYS:
-        if key not in found:
-            raise config_file.ConfigError(f"{path}: key '{key}' is missing")
+    _require_header(path, found)
     return Requests(
         wishes=tuple(_wish(record) for record in lists["requests"]),
         tenants=capacity.Tenants(dict(_tenancy(record) for record in lists["running"])),
@@ -151,9 +149,7 @@ def read_changes(path: pathlib.Path) -> capacity.WhatIf:
         "addBlocks": _count,
     }
     found = config_file.read_values(path, keys, {})
-    for key in ("apiVersion", "kind"):
-        if key not in found:
-            raise config_file.ConfigError(f"{path}: key '{key}' is missing")
+    _require_header(path, found)
     said = {key: value.value for key, value in found.items()}
     return capacity.WhatIf(
         fail=said.get("fail", ()),
@@ -161,6 +157,12 @@ def read_changes(path: pathlib.Path) -> capacity.WhatIf:
         end=said.get("endSlices", ()),
         add_blocks=said.get("addBlocks", 0),
     )
+
+
+def _require_header(path: pathlib.Path, found: Mapping[str, config_file.Value]) -> None:
+    for key in ("apiVersion", "kind"):
+        if key not in found:
+            raise config_file.ConfigError(f"{path}: key '{key}' is missing")
 
 
 def _wish(record: Mapping[str, config_file.Value]) -> capacity.Wish:

@@ -9,7 +9,7 @@ import typer
 
 from tpuctl.cli import commands, config, output, session, sim_faults, sim_link
 from tpuctl.model import errors
-from tpuctl.sim import process, simulator
+from tpuctl.sim import process
 
 if TYPE_CHECKING:
     import pathlib
@@ -44,6 +44,8 @@ def start(
       tpuctl sim start --blocks 2 --cubes 16 --speed 300
       tpuctl sim start --detach --ready-cubes 144
     """
+    from tpuctl.sim import simulator  # noqa: PLC0415 - the server costs a quarter of a second
+
     settings = simulator.Settings(
         blocks=blocks,
         cubes=cubes,

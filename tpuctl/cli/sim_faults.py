@@ -1,5 +1,7 @@
 """`tpuctl sim inject` and `tpuctl sim faults`: break the simulated fleet and its APIs, and mend them."""
 
+# ruff: noqa: PLC0415 - the faults bring the whole server with them; help and most commands do without
+
 from __future__ import annotations
 
 from typing import Annotated, Any
@@ -8,7 +10,6 @@ import typer
 
 from tpuctl.cli import commands, output, sim_link
 from tpuctl.model import errors
-from tpuctl.sim import api_faults, faults
 
 app = commands.App(help="List and clear the faults put into the simulator.")
 
@@ -39,11 +40,27 @@ _OPTIONS = {
 }
 """Field of the request -> option, in the order of the help page."""
 
-_VERBS = sorted({verb for verbs in api_faults.VERBS.values() for verb in verbs})
-
 _Whole = int | None
 _Real = float | None
 _Text = str | None
+
+
+def _complete_fault() -> list[str]:
+    from tpuctl.sim import faults
+
+    return sorted(faults.NAMES)
+
+
+def _complete_api() -> list[str]:
+    from tpuctl.sim import api_faults
+
+    return [*api_faults.APIS]
+
+
+def _complete_verb() -> list[str]:
+    from tpuctl.sim import api_faults
+
+    return sorted({verb for verbs in api_faults.VERBS.values() for verb in verbs})
 
 
 def inject(  # noqa: PLR0917 - typer takes each option as a parameter; hence its length too
@@ -52,7 +69,7 @@ def inject(  # noqa: PLR0917 - typer takes each option as a parameter; hence its
         typer.Argument(
             metavar="FAULT",
             help="What goes wrong, see `tpuctl sim faults kinds`.",
-            autocompletion=lambda: sorted(faults.NAMES),
+            autocompletion=_complete_fault,
         ),
     ],
     target: Annotated[
@@ -72,13 +89,11 @@ def inject(  # noqa: PLR0917 - typer takes each option as a parameter; hence its
     times: Annotated[_Whole, typer.Option("--times", help="It happens so often.")] = None,
     api: Annotated[
         _Text,
-        typer.Option(
-            "--api", help="kubernetes, container or compute.", autocompletion=lambda: [*api_faults.APIS]
-        ),
+        typer.Option("--api", help="kubernetes, container or compute.", autocompletion=_complete_api),
     ] = None,
     verb: Annotated[
         _Text,
-        typer.Option("--verb", help="Calls with this verb: list, create, ...", autocompletion=lambda: _VERBS),
+        typer.Option("--verb", help="Calls with this verb: list, create, ...", autocompletion=_complete_verb),
     ] = None,
     resource: Annotated[
         _Text, typer.Option("--resource", help="Calls on this resource: nodes, nodePools, ...")
@@ -164,6 +179,8 @@ def inject(  # noqa: PLR0917 - typer takes each option as a parameter; hence its
 
 def _check(fault: str, target: str | None, body: dict[str, Any]) -> None:
     """Raise UsageError, in the words of the command line, for what does not belong together."""
+    from tpuctl.sim import faults
+
     try:
         accepted = faults.accepted(fault)
     except faults.UnknownFault as error:
@@ -243,6 +260,8 @@ def kinds(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = 
     Examples:
       tpuctl sim faults kinds
     """
+    from tpuctl.sim import faults
+
     columns: list[output.Column[dict[str, Any]]] = [
         output.Column("FAULT", lambda one: one["fault"]),
         output.Column("TARGET", lambda one: one["target"]),
@@ -262,19 +281,15 @@ def kinds(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = 
 
 
 def _kind(name: str) -> dict[str, Any]:
-    options = [_OPTIONS[field] for field in faults.accepted(name)]
-    if name in faults.FAULTS:
-        fault = faults.FAULTS[name]
-        about: tuple[str | None, ...] = (fault.target, fault.undone_by or None, fault.summary)
-    else:
-        about = (None, None, api_faults.EFFECTS[name].summary)
-    target, undone_by, summary = about
+    from tpuctl.sim import api_faults, faults
+
+    fault = faults.FAULTS.get(name)
     return {
         "fault": name,
-        "target": target,
-        "undoneBy": undone_by,
-        "summary": summary,
-        "options": options,
+        "target": fault.target if fault else None,
+        "undoneBy": (fault.undone_by or None) if fault else None,
+        "summary": fault.summary if fault else api_faults.EFFECTS[name].summary,
+        "options": [_OPTIONS[field] for field in faults.accepted(name)],
     }
 
 

@@ -60,9 +60,7 @@ def form(
             autocompletion=completion.complete_cubes,
         ),
     ] = None,
-    allow_degraded: Annotated[
-        bool, typer.Option("--allow-degraded", help="Also use cubes with a degraded link.")
-    ] = False,
+    allow_degraded: options.AllowDegradedOption = False,
     dry_run: options.DryRunOption = False,
     wait: options.WaitOption = True,
     timeout: options.TimeoutOption = durations.Duration(  # noqa: B008
@@ -135,9 +133,7 @@ def _prepared(
 def deform(
     name: options.SliceArgument,
     yes: options.YesOption = False,
-    force_foreign: Annotated[
-        bool, typer.Option("--force-foreign", help="Also a slice that another controller owns.")
-    ] = False,
+    force_foreign: options.ForceForeignOption = False,
     wait: options.WaitOption = True,
     timeout: options.TimeoutOption = durations.Duration(  # noqa: B008
         waiting.DEFAULT_GONE_TIMEOUT_S
@@ -211,12 +207,8 @@ def swap(
     include_degraded: Annotated[
         bool, typer.Option("--include-degraded", help="With --auto: degraded cubes too.")
     ] = False,
-    allow_degraded: Annotated[
-        bool, typer.Option("--allow-degraded", help="Also use cubes with a degraded link.")
-    ] = False,
-    force_foreign: Annotated[
-        bool, typer.Option("--force-foreign", help="Also a slice that another controller owns.")
-    ] = False,
+    allow_degraded: options.AllowDegradedOption = False,
+    force_foreign: options.ForceForeignOption = False,
     accept_job_failure: Annotated[
         bool,
         typer.Option("--accept-job-failure", help="Also if a job cannot bear the restarts and fails."),

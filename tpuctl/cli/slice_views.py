@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tpuctl.cli import durations, layout, output, session
-from tpuctl.model import states
+from tpuctl.cli import durations, layout, output
+from tpuctl.model import states, topology
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def plain(view: views.SliceView) -> dict[str, Any]:
         "uid": item.uid,
         "topology": item.raw_topology,
         "chips": _chips(item),
-        "cubes": None if item.topology is None else _number(item.topology.chips / 64),
+        "cubes": None if item.topology is None else _number(item.topology.chips / topology.CHIPS_PER_CUBE),
         "state": str(item.state),
         "reason": item.reason,
         "ready": item.ready,
@@ -100,7 +100,9 @@ def rows(snapshot: fleet.Fleet, view: views.SliceView, events: Sequence[str]) ->
 
 def _cube_line(view: views.CubeView) -> str:
     why = f": {'; '.join(view.reasons)}" if view.reasons else ""
-    return f"{view.cube.id}  {view.pool}  {view.cube.ready_hosts}/16  {view.verdict}{why}"
+    return (
+        f"{view.cube.id}  {view.pool}  {view.cube.ready_hosts}/{topology.HOSTS_PER_CUBE}  {view.verdict}{why}"
+    )
 
 
 def show_plans(found: Sequence[forming.Prepared], fmt: output.Format | None) -> None:
@@ -203,8 +205,8 @@ def show_outcome(outcome: forming.Outcome, fmt: output.Format | None) -> None:
         item.reason or str(item.state),
         waited,
     ]
-    document = _outcome(outcome)
-    _one_line("SliceOutcome", document, "  ".join(part for part in text if part), item.name, fmt)
+    shown = "  ".join(part for part in text if part)
+    output.render_line("SliceOutcome", _outcome(outcome), shown, name=f"slice/{item.name}", fmt=fmt)
 
 
 def _outcome(outcome: forming.Outcome) -> dict[str, Any]:
@@ -243,21 +245,15 @@ def show_end(name: str, verb: str, waited_s: float | None, fmt: output.Format | 
     """One line about a slice that was taken apart."""
     after = "" if waited_s is None else f"  after {durations.short(waited_s)}"
     document = {"name": name, "result": verb, "waitedSeconds": waited_s and round(waited_s, 3)}
-    _one_line("SliceOutcome", document, f"slice/{name} {verb}{after}", name, fmt)
+    subject = f"slice/{name}"
+    output.render_line("SliceOutcome", document, f"{subject} {verb}{after}", name=subject, fmt=fmt)
 
 
 def show_state(item: fleet.Slice, fmt: output.Format | None) -> None:
     """One line about a slice's state."""
     document = {"name": item.name, "result": "ready", "state": str(item.state), "topology": item.raw_topology}
-    _one_line("SliceOutcome", document, f"slice/{item.name} is {item.reason}", item.name, fmt)
-
-
-def _one_line(kind: str, document: dict[str, Any], text: str, name: str, fmt: output.Format | None) -> None:
-    wanted = output.chosen(fmt)
-    if wanted in (output.Format.TABLE, output.Format.WIDE):
-        session.current().terminal.out(text)
-    else:
-        output.render_one(kind, document, rows=(), name=f"slice/{name}", fmt=fmt)
+    subject = f"slice/{item.name}"
+    output.render_line("SliceOutcome", document, f"{subject} is {item.reason}", name=subject, fmt=fmt)
 
 
 def _chips(item: fleet.Slice) -> int:
@@ -280,4 +276,6 @@ def _cubes(item: fleet.Slice) -> object:
     """Whole cubes; a share for a sub-slice."""
     if item.topology is None:
         return None
-    return f"1/{64 // item.topology.chips}" if item.topology.is_sub_slice else item.topology.cubes
+    if item.topology.is_sub_slice:
+        return f"1/{topology.CHIPS_PER_CUBE // item.topology.chips}"
+    return item.topology.cubes

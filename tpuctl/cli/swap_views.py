@@ -8,8 +8,6 @@ from tpuctl.cli import durations, output, session
 from tpuctl.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tpuctl.ops import swapping
 
 
@@ -41,9 +39,9 @@ def show_plan(name: str, prepared: swapping.Prepared, fmt: output.Format | None)
 
 def show_nothing(name: str, fmt: output.Format | None) -> None:
     """No cube needs to go."""
-    _one_line(
-        {"name": name, "result": "unchanged"}, f"slice/{name} unchanged: no cube of it is broken", name, fmt
-    )
+    subject = f"slice/{name}"
+    text = f"{subject} unchanged: no cube of it is broken"
+    output.render_line("SwapOutcome", {"name": name, "result": "unchanged"}, text, name=subject, fmt=fmt)
 
 
 def show_outcome(outcome: swapping.Outcome, fmt: output.Format | None) -> int:
@@ -70,7 +68,7 @@ def show_outcome(outcome: swapping.Outcome, fmt: output.Format | None) -> int:
         "podsLost": list(outcome.lost),
         "waitedSeconds": round(outcome.waited_s, 3),
     }
-    _one_line(document, "  ".join(text), name, fmt)
+    output.render_line("SwapOutcome", document, "  ".join(text), name=f"slice/{name}", fmt=fmt)
     if outcome.lost:
         session.current().terminal.warn(f"{len(outcome.lost)} pods that should have stayed are gone:")
         for pod in outcome.lost[:5]:
@@ -99,10 +97,3 @@ def _exchanges(prepared: swapping.Prepared) -> list[dict[str, str]]:
         {"old": exchange.old, "new": exchange.new, "why": reason}
         for exchange, reason in zip(prepared.exchanges, prepared.plan.reasons, strict=True)
     ]
-
-
-def _one_line(document: Mapping[str, object], text: str, name: str, fmt: output.Format | None) -> None:
-    if output.chosen(fmt) in (output.Format.TABLE, output.Format.WIDE):
-        session.current().terminal.out(text)
-    else:
-        output.render_one("SwapOutcome", document, rows=(), name=f"slice/{name}", fmt=fmt)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 POLICY_TYPE, POLICY_MODE = "HIGH_THROUGHPUT", "PROVISION_ONLY"
 POLICY_TIMEOUT_S = 300.0
 POLL_S = 2.0
-_HARMLESS_WARNINGS = frozenset({"", "NO_RESULTS_ON_PAGE"})
 
 
 class ComputeCapacity:
@@ -120,13 +119,8 @@ class ComputeCapacity:
         """All pages, by name; a page with a warning that something was left out is an error."""
 
         def read() -> Sequence[Any]:
-            items = []
             pager = client.list(request=request, retry=None, timeout=googleapis.TIMEOUT_S)
-            for page in pager.pages:
-                if page.warning.code not in _HARMLESS_WARNINGS:
-                    text = cloud_errors.clean(page.warning.message or page.warning.code)
-                    raise errors.Unavailable(f"cannot {what}: the list is not whole: {text}")
-                items += page.items
+            items = googleapis.whole(pager, f"cannot {what}: the list is not whole")
             return sorted(items, key=lambda item: item.name)
 
         return self._apis.read(read, what=what)

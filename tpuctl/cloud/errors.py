@@ -32,6 +32,8 @@ GONE = 410
 TOO_MANY = 429
 AMBIGUOUS_STATUSES = frozenset({500, 502, 503, 504})
 """After these a write may have been carried out; a read may be repeated."""
+UNREADABLE = (AttributeError, TypeError, ValueError, KeyError, IndexError)
+"""What turning a document into a record raises if it is not what was promised."""
 
 
 class Refused(Exception):

@@ -16,11 +16,12 @@ import orjson
 
 from tpuctl.cloud import errors as cloud_errors
 from tpuctl.cloud import google_errors, kube_config, retry
+from tpuctl.model import errors
 from tpuctl.ops import context as context_module
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import requests
     from google.auth import credentials as auth_credentials
@@ -34,6 +35,7 @@ TIMEOUT_S = 30.0
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _FIRST_ERROR = 400
 _FIRST_NO_SUCCESS = 300
+_HARMLESS_WARNINGS = frozenset({"", "NO_RESULTS_ON_PAGE"})
 
 
 class GoogleApis:
@@ -111,6 +113,18 @@ class GoogleApis:
             code = error.get("code")
             status = code if isinstance(code, int) and code >= _FIRST_ERROR else 500
             raise cloud_errors.Refused(status, error, None)
+
+
+def whole(pager: Any, not_whole: str) -> Iterator[Any]:
+    """The items of all pages of a Compute list.
+
+    Raises Unavailable, beginning with `not_whole`, at a page with a warning that something was left out.
+    """
+    for page in pager.pages:
+        if page.warning.code not in _HARMLESS_WARNINGS:
+            text = cloud_errors.clean(page.warning.message or page.warning.code)
+            raise errors.Unavailable(f"{not_whole}: {text}")
+        yield from page.items
 
 
 def word(message: Any, field: str) -> str:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 REPORT = "reportHostAsFaulty"
 _SCHEME = "gce://"
-_HARMLESS_WARNINGS = frozenset({"", "NO_RESULTS_ON_PAGE"})
 
 
 class ComputeInstances:
@@ -91,17 +90,12 @@ class ComputeInstances:
     def _reports(self, instance: ports.Instance) -> Sequence[ports.Operation]:
         target = f"/zones/{instance.zone}/instances/{instance.name}"
         pager = self._operations.list(request=_place(instance), retry=None, timeout=googleapis.TIMEOUT_S)
-        found: list[Any] = []
-        for page in pager.pages:
-            if page.warning.code not in _HARMLESS_WARNINGS:
-                # A report that is not seen would be made twice.
-                text = cloud_errors.clean(page.warning.message or page.warning.code)
-                raise errors.Unavailable(f"the list of operations is not whole: {text}")
-            found += [
-                item
-                for item in page.items
-                if item.operation_type == REPORT and item.target_link.endswith(target)
-            ]
+        # Whole, since a report that is not seen would be made twice.
+        found = [
+            item
+            for item in googleapis.whole(pager, "the list of operations is not whole")
+            if item.operation_type == REPORT and item.target_link.endswith(target)
+        ]
         return tuple(map(_operation, sorted(found, key=lambda item: (item.insert_time, item.name))))
 
     @functools.cached_property

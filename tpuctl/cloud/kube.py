@@ -39,7 +39,6 @@ LIST_DEADLINE_S = 120.0
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 _FIRST_ERROR = 400
 _FIRST_NO_SUCCESS = 300
-_UNREADABLE = (AttributeError, TypeError, ValueError, KeyError, IndexError)
 
 
 class Answer(NamedTuple):
@@ -306,7 +305,7 @@ def _page_parts(document: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
 def _kept(objects: list[Any], keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
     try:
         return [found for item in objects if (found := keep(item)) is not None]
-    except _UNREADABLE as error:
+    except cloud_errors.UNREADABLE as error:
         raise cloud_errors.Malformed(
             f"the server's list holds an object that cannot be read ({type(error).__name__})"
         ) from error

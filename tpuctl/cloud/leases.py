@@ -48,14 +48,8 @@ class KubeLeases:
         )
 
     def renew(self, lease: operations.Lease, holder: str, duration_s: float) -> operations.Lease:
-        metadata = {
-            "name": lease.name,
-            "uid": lease.uid,
-            "resourceVersion": lease.revision,
-            "labels": {documents.MANAGED_BY: documents.OURS},
-        }
         transitions = lease.transitions + (holder != lease.holder)
-        body = _body(metadata, holder, duration_s, lease.observed_at, transitions=transitions)
+        body = _body(_metadata(lease), holder, duration_s, lease.observed_at, transitions=transitions)
         return self._kube.write(
             functools.partial(self._send, "PUT", f"{PATH}/{lease.name}", body),
             look=lambda: self._renewed(lease, holder, transitions),
@@ -66,13 +60,7 @@ class KubeLeases:
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {
-                "name": lease.name,
-                "uid": lease.uid,
-                "resourceVersion": lease.revision,
-                "labels": {documents.MANAGED_BY: documents.OURS},
-                "annotations": {NOTE: note},
-            },
+            "metadata": {**_metadata(lease), "annotations": {NOTE: note}},
             "spec": {"holderIdentity": "", "leaseTransitions": lease.transitions + 1},
         }
 
@@ -117,6 +105,16 @@ class KubeLeases:
     def _look(self, name: str) -> operations.Lease | None:
         answer = objects.look(self._kube, PATH, name)
         return None if answer is None else _lease(answer.document, answer.observed_at)
+
+
+def _metadata(lease: operations.Lease) -> dict[str, Any]:
+    """Of exactly this revision of the lock: a write with it is a conflict if the lock was changed."""
+    return {
+        "name": lease.name,
+        "uid": lease.uid,
+        "resourceVersion": lease.revision,
+        "labels": {documents.MANAGED_BY: documents.OURS},
+    }
 
 
 def _body(

@@ -1,4 +1,4 @@
-"""Single objects of tpuctl's own in the cluster, handled by name, uid and revision."""
+"""Single objects in the cluster, handled by name, uid and revision."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any
 
-from tpuctl.cloud import documents, kube_errors
+from tpuctl.cloud import documents, kube_errors, objects
 from tpuctl.cloud import errors as cloud_errors
 from tpuctl.cloud import kube as kube_module
 from tpuctl.model import errors, fleet
@@ -39,7 +39,7 @@ class KubeSlices:
     def get(self, name: str) -> fleet.Slice | None:
         """The slice; None if there is none of that name. Raises NotFound if Slices are not served at all."""
         what = f"read slice {name}"
-        path = f"{self._path}/{name}"
+        path = f"{self.path}/{name}"
         with self._explained():
             answer = self._kube.find(path, name, what=what)
         return None if answer is None else _read(answer.document, answer.observed_at, what)
@@ -53,7 +53,7 @@ class KubeSlices:
 
         def attempt() -> fleet.Slice:
             try:
-                answer = self._kube.request("POST", self._path, query=query, body=_manifest(spec))
+                answer = self._kube.request("POST", self.path, query=query, body=_manifest(spec))
             except cloud_errors.Refused as refused:
                 if refused.status == cloud_errors.CONFLICT and _reason(refused) == "AlreadyExists":
                     return self._same_as(spec)
@@ -65,7 +65,7 @@ class KubeSlices:
 
     def delete(self, name: str, *, uid: str) -> None:
         self._check_version()
-        path = f"{self._path}/{name}"
+        path = f"{self.path}/{name}"
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
 
         def attempt() -> bool:
@@ -109,7 +109,7 @@ class KubeSlices:
 
     def listing(self) -> kube_module.Listing[fleet.Slice]:
         """All slices of the cluster, with revision and time."""
-        path, version = self._path, self.version
+        path, version = self.path, self.version
         with self._explained():
             found = self._kube.listing(path, lambda document: document, what="list slices")
         if version != VERSION:
@@ -133,7 +133,7 @@ class KubeSlices:
         return found
 
     @property
-    def _path(self) -> str:
+    def path(self) -> str:
         return f"/apis/{GROUP}/{self.version}/slices"
 
     def _check_version(self) -> None:
@@ -146,13 +146,8 @@ class KubeSlices:
 
     def _look(self, name: str) -> fleet.Slice | None:
         """One read, for use inside of a write."""
-        try:
-            answer = self._kube.request("GET", f"{self._path}/{name}")
-        except cloud_errors.Refused as refused:
-            if kube_errors.is_missing_object(refused, name):
-                return None
-            raise
-        return _read(answer.document, answer.observed_at, f"read slice {name}")
+        answer = objects.look(self._kube, self.path, name)
+        return None if answer is None else _read(answer.document, answer.observed_at, f"read slice {name}")
 
     def _existing(self, spec: ports.SliceSpec) -> fleet.Slice | None:
         """The slice of that name if it is what `spec` says, None if there is none; raises Conflict."""

@@ -33,7 +33,6 @@ LONGEST_DELAY_S = 15.0
 """Between attempts while nothing works."""
 _SHORT_LIVED = 3
 """So many streams in a row that end without a word, and the next one begins with a pause and a list."""
-_UNREADABLE = (AttributeError, TypeError, ValueError, KeyError, IndexError)
 
 
 class Entry(NamedTuple):
@@ -176,7 +175,7 @@ class Stream(threading.Thread):
             if kind == "BOOKMARK":
                 return str(revision)
             entry = self._resource.entry(document)
-        except _UNREADABLE as error:
+        except cloud_errors.UNREADABLE as error:
             what = self._resource.what
             raise _Again(f"the watch of {what} sent what cannot be read", tell=True) from error
         if kind not in ("ADDED", "MODIFIED", "DELETED"):

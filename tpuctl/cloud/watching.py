@@ -12,7 +12,6 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.cloud import clients, documents, snapshot, watch_streams
-from tpuctl.cloud import slices as slices_module
 from tpuctl.model import errors, fleet
 from tpuctl.ops import ports
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from tpuctl.cloud import clock as clock_module
     from tpuctl.cloud import kube as kube_module
+    from tpuctl.cloud import slices as slices_module
     from tpuctl.ops import context as context_module
 
 Name = fleet.SourceName
@@ -121,7 +121,7 @@ class _Slices:
         self._observed_at = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
     def path(self) -> str:
-        return f"/apis/{slices_module.GROUP}/{self._slices.version}/slices"
+        return self._slices.path
 
     def listing(self) -> watch_streams.Listed:
         found = self._slices.listing()

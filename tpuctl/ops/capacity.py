@@ -41,7 +41,6 @@ Outages = formulas.Outages
 Plan = packing.Plan
 PackSettings = packing.Settings
 Placement = placement.Placement
-Request = placement.Request
 Tenancy = tenancy.Tenancy
 Tenants = tenancy.Tenants
 Way = advice.Way

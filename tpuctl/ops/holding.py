@@ -13,7 +13,6 @@ from tpuctl.ops import naming
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Sequence
 
     from tpuctl.ops import ports as ports_module
 
@@ -64,7 +63,7 @@ def release(ports: ports_module.Ports, cube: str, *, others: bool = False) -> op
 
     Raises NotFound, GuardStopped if somebody else holds it and `others` is not set.
     """
-    record = ports.records.get(_record_name(_id_of(ports, cube)))
+    record = _record_of(ports, cube)
     if record is None:
         return None
     found = records.read_hold(record.text, record.name)
@@ -77,11 +76,6 @@ def release(ports: ports_module.Ports, cube: str, *, others: bool = False) -> op
     return found
 
 
-def list_holds(ports: ports_module.Ports) -> Sequence[operations.Hold]:
-    """All holds, those that are over included, by cube."""
-    return sorted(records.read_hold(record.text, record.name) for record in ports.records.list(records.HOLD))
-
-
 def _same_or_conflict(before: operations.Hold, wanted: operations.Hold, slices: tuple[str, ...]) -> Held:
     if (before.owner, before.reason) == (wanted.owner, wanted.reason):
         return Held(before, made=False, slices=slices)
@@ -91,11 +85,12 @@ def _same_or_conflict(before: operations.Hold, wanted: operations.Hold, slices: 
     )
 
 
-def _id_of(ports: ports_module.Ports, cube: str) -> str:
-    """The cube's id; one that exists no more can still be released by its id."""
-    if ports.records.get(_record_name(cube)) is not None:
-        return cube
-    return naming.find_cube(ports.fleet.observe(SOURCES), cube).id
+def _record_of(ports: ports_module.Ports, cube: str) -> ports_module.Record | None:
+    """The hold on a cube; one that exists no more can still be released by its id."""
+    found = ports.records.get(_record_name(cube))
+    if found is not None:
+        return found
+    return ports.records.get(_record_name(naming.find_cube(ports.fleet.observe(SOURCES), cube).id))
 
 
 def _later(now: datetime.datetime, seconds: float) -> datetime.datetime:

@@ -78,27 +78,27 @@ def why_not(snapshot: fleet.Fleet, cube_id: str, wish: placement.Request) -> str
     found = placement.place(snapshot, alone)
     if isinstance(found, placement.Placement):
         return ""
-    reasons = {
-        str(obstacle)
-        for candidate in found.candidates
-        for obstacle, _ in candidate.obstacles
-        if obstacle is not placement.Obstacle.NOT_ASKED
-    }
+    reasons = sorted(map(str, _obstacles(found)))
     cube = snapshot.cubes_by_id.get(snapshot.cube_of_partition.get(cube_id, cube_id))
     cordoned = [host.name for host in cube.hosts if not host.schedulable] if cube else []
     hosts = f" (hosts {', '.join(cordoned[:3])})" if cordoned else ""
-    return f"cube {cube_id}: {', '.join(sorted(reasons)) or 'no such partition'}{hosts}"
+    return f"cube {cube_id}: {', '.join(reasons) or 'no such partition'}{hosts}"
 
 
-def _takers(refusal: placement.Refusal) -> tuple[str, ...]:
-    """Who has the cubes that were named, if that is all that is wrong with them."""
-    mine = {placement.Obstacle.IN_USE, placement.Obstacle.HELD}
-    wrong = {
+def _obstacles(refusal: placement.Refusal) -> set[placement.Obstacle]:
+    """Whatever stands in the way of the cubes that were named."""
+    return {
         obstacle
         for candidate in refusal.candidates
         for obstacle, _ in candidate.obstacles
         if obstacle is not placement.Obstacle.NOT_ASKED
     }
+
+
+def _takers(refusal: placement.Refusal) -> tuple[str, ...]:
+    """Who has the cubes that were named, if that is all that is wrong with them."""
+    mine = {placement.Obstacle.IN_USE, placement.Obstacle.HELD}
+    wrong = _obstacles(refusal)
     if not wrong or wrong - mine:
         return ()
     slices = {f"slice {name}" for candidate in refusal.candidates for name, _ in candidate.holders}

@@ -94,7 +94,7 @@ class Runner:
         elif step.name is _Step.CREATE:
             self._create()
         elif step.name is _Step.RESTART_PODS:
-            self._restart_pods()
+            self._restart_pods(world)
         elif step.name is _Step.UNCORDON:
             self._uncordon(world)
         elif step.name is _Step.WAIT_GONE:
@@ -200,13 +200,11 @@ class Runner:
                 raise
             raise self._stopped(conflict.message) from conflict
 
-    def _restart_pods(self) -> None:
+    def _restart_pods(self, world: swapping.World) -> None:
         self._amend(intent=_Intent.RESTARTING)
-        replaced = [pod for pod in self.operation.pods if pod.replaced]
-        live = self._ports.workloads.live_pods(replaced)
-        self._reporter.step(f"restarting {len(live)} pods of the cubes that went")
-        for pod in replaced:
-            if pod.uid in live:
+        self._reporter.step(f"restarting {len(world.live_pods)} pods of the cubes that went")
+        for pod in self.operation.pods:
+            if pod.uid in world.live_pods:
                 self._ports.workloads.delete_pod(pod.namespace, pod.name, uid=pod.uid)
 
     # -- when formation fails ----------------------------------------------------------------------------
@@ -285,11 +283,8 @@ class Runner:
 
     def _end_broken(self, item: fleet.Slice, why: str) -> None:
         """The old cubes do not form either: so it was before, and nothing is kept for it any more."""
-        for host, is_marked in self._ports.workloads.marked(
-            self.operation.cordons, self.operation.id
-        ).items():
-            if is_marked:
-                self._ports.workloads.uncordon(host, self.operation.id)
+        for host in self.operation.cordons:
+            self._ports.workloads.uncordon(host, self.operation.id)  # only if it carries our mark
         self._entry.close(self._ports)
         raise errors.PartlyDone(
             f"slice {item.name} has its old cubes again and does not form on them: {why}",

@@ -61,10 +61,6 @@ class Prepared:
     def kept(self) -> int:
         return len(self.plan.kept)
 
-    @property
-    def hosts(self) -> int:
-        return len(self.exchanges) * topology.HOSTS_PER_CUBE
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
@@ -194,11 +190,12 @@ def _await_restarts(
     if not wanted:
         return 0
     deadline = waiting.Deadline.after(ports.clock, RESTART_TIMEOUT_S)
+    new = {exchange.new for exchange in operation.exchanges}
+    cubes = ports.fleet.observe((fleet.SourceName.NODES,)).cubes
+    hosts = {host.name for cube in cubes if cube.id in new for host in cube.hosts}
     while True:
-        snapshot = ports.fleet.observe((fleet.SourceName.NODES, fleet.SourceName.PODS))
-        new = {exchange.new for exchange in operation.exchanges}
-        hosts = {host.name for cube in snapshot.cubes if cube.id in new for host in cube.hosts}
-        running_now = sum(pod.node in hosts and pod.phase == "Running" for pod in snapshot.pods)
+        pods = ports.fleet.observe((fleet.SourceName.PODS,)).pods
+        running_now = sum(pod.node in hosts and pod.phase == "Running" for pod in pods)
         if running_now >= wanted:
             return running_now
         reporter.progress(running_now, wanted, "pods running again")

@@ -133,7 +133,6 @@ def summary(
     views = cubes(snapshot, policy)
     in_slices = sum(len(snapshot.hosts_of(item)) for item in snapshot.slices if item.state.is_ready)
     ready = sum(view.cube.ready_hosts for view in views)
-    has_pods = any(source.name == "pods" for source in snapshot.sources)
     return Summary(
         blocks=tuple(_block(block, views) for block in snapshot.blocks),
         cubes=len(views),
@@ -146,7 +145,9 @@ def summary(
         by_state=collections.Counter(item.reason or str(item.state) for item in snapshot.slices),
         chips_in_slices=in_slices * topology.CHIPS_PER_HOST,
         chips_ready=ready * topology.CHIPS_PER_HOST,
-        pods=sum(not pod.is_finished for pod in snapshot.pods) if has_pods else None,
+        pods=sum(not pod.is_finished for pod in snapshot.pods)
+        if snapshot.has(fleet.SourceName.PODS)
+        else None,
     )
 
 
@@ -180,13 +181,12 @@ def _slice(
 ) -> SliceView:
     found = tuple(by_id[cube.id] for cube in snapshot.cubes_of(item))
     hosts = snapshot.hosts_of(item)
-    has_pods = any(source.name == "pods" for source in snapshot.sources)
     return SliceView(
         slice=item,
         blocks=tuple(blocks[block] for block in sorted({view.block.id for view in found})),
         cubes=found,
         hosts=len(hosts),
-        pods=len(snapshot.pods_on(hosts)) if has_pods else None,
+        pods=len(snapshot.pods_on(hosts)) if snapshot.has(fleet.SourceName.PODS) else None,
         judgement=_judged(snapshot, item, found, policy) if snapshot.has(fleet.SourceName.NODES) else None,
     )
 

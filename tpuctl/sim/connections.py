@@ -65,15 +65,14 @@ class Cut(responses.Response):
         if not isinstance(self._answer, responses.StreamingResponse):
             body = bytes(self._answer.body)
             return body[: len(body) // 2]
-        async with contextlib.aclosing(chunks_of(self._answer)) as chunks:
+        async with contextlib.aclosing(chunks_of(self._answer.body_iterator)) as chunks:
             async for chunk in chunks:
                 return chunk if self._reset else chunk[: len(chunk) // 2]
         return b""
 
 
-async def chunks_of(answer: responses.StreamingResponse) -> AsyncGenerator[bytes, None]:
-    """The chunks of a streamed answer; closes its source when it is closed itself."""
-    source = answer.body_iterator
+async def chunks_of(source: responses.AsyncContentStream) -> AsyncGenerator[bytes, None]:
+    """The chunks of a streamed answer's body; closes their source when it is closed itself."""
     try:
         async for chunk in source:
             yield chunk.encode() if isinstance(chunk, str) else bytes(chunk)

@@ -30,11 +30,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from tpuctl.sim import behaviour as behaviours
-from tpuctl.sim import simulator
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from tpuctl.sim import simulator as simulators
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
@@ -83,7 +82,7 @@ class State:
         }
 
 
-def spawn(settings: simulator.Settings, directory: pathlib.Path) -> State:
+def spawn(settings: simulators.Settings, directory: pathlib.Path) -> State:
     """Start a detached simulator and return once it answers.
 
     `directory` is made if need be. Raises `AlreadyRunningError` or `ProcessError`.
@@ -157,7 +156,7 @@ def is_running(directory: pathlib.Path) -> bool:
 
 
 def request(state: State, method: str, call: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Ask the simulator's admin API (`call` is "status", "advance", "inject" or "shutdown").
+    """Ask the simulator's admin API; `call` is a path below `/sim/v1`, see `admin`.
 
     Returns the answer's JSON; an answer that is an error has `error` and perhaps `near`. Raises
     `UnreachableError` if nobody answers.
@@ -254,7 +253,7 @@ def _log_tail(directory: pathlib.Path) -> str:
     ).strip() or "no message"
 
 
-def _send_settings(process: subprocess.Popen[bytes], settings: simulator.Settings) -> None:
+def _send_settings(process: subprocess.Popen[bytes], settings: simulators.Settings) -> None:
     pipe = process.stdin
     if pipe is None:
         raise AssertionError("the process was started with a pipe")
@@ -306,6 +305,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _simulate(directory: pathlib.Path, instance: str, ready_fd: int) -> None:
+    from tpuctl.sim import simulator  # noqa: PLC0415 - whoever only asks the process does without
+
     settings = settings_from(orjson.loads(sys.stdin.buffer.read()))
     with simulator.Simulator(settings, instance=instance) as simulated:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -327,8 +328,11 @@ def _simulate(directory: pathlib.Path, instance: str, ready_fd: int) -> None:
         simulated.wait()
 
 
-def settings_from(values: Mapping[str, Any]) -> simulator.Settings:
+def settings_from(values: Mapping[str, Any]) -> simulators.Settings:
     """Settings from what `dataclasses.asdict` made of them. TypeError for unknown names."""
+    from tpuctl.sim import behaviour as behaviours  # noqa: PLC0415 - as above
+    from tpuctl.sim import simulator  # noqa: PLC0415
+
     behaviour = behaviours.Behaviour(**values.get("behaviour", {}))
     return simulator.Settings(**{**values, "behaviour": behaviour})
 

@@ -6,6 +6,7 @@ and its answer lost. Seconds in `hold_s` and `delay_s` are real ones, because cl
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import dataclasses
 import datetime
@@ -44,7 +45,7 @@ class Asked:
 
 
 @dataclasses.dataclass(frozen=True)
-class Effect:
+class Effect(abc.ABC):
     """Base of all effects. Those with ValueError in their constructor name what does not fit."""
 
     apis: ClassVar[frozenset[str]] = frozenset(calls.APIS)
@@ -54,9 +55,9 @@ class Effect:
     summary: ClassVar[str] = ""
     """One line for people."""
 
+    @abc.abstractmethod
     async def answer(self, asked: Asked) -> responses.Response:
         """Answer the call."""
-        raise NotImplementedError
 
     def fits(self, call: calls.Call) -> bool:
         """Whether it makes sense for this call."""
@@ -193,7 +194,7 @@ class Truncated(Effect):
         if self.how == CONNECTION:
             return connections.Cut(proper, reset=False)
         if isinstance(proper, responses.StreamingResponse):
-            proper.body_iterator = streams.torn(_copy(proper))
+            proper.body_iterator = streams.torn(proper.body_iterator)
             return proper
         body = bytes(proper.body)
         return responses.Response(body[: len(body) // 2], proper.status_code, media_type=_media_type(proper))
@@ -241,11 +242,12 @@ class _WatchEffect(Effect):
     async def answer(self, asked: Asked) -> responses.Response:
         proper = await asked.proceed()
         if isinstance(proper, responses.StreamingResponse):
-            proper.body_iterator = self.stream(_copy(proper))
+            proper.body_iterator = self.stream(proper.body_iterator)
         return proper
 
-    def stream(self, proper: responses.StreamingResponse) -> responses.AsyncContentStream:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def stream(self, proper: responses.AsyncContentStream) -> responses.AsyncContentStream:
+        """What the client sees of the proper stream."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,7 +261,7 @@ class SilentWatch(_WatchEffect):
         if self.events < 0:
             raise ValueError("events must not be negative")
 
-    def stream(self, proper: responses.StreamingResponse) -> responses.AsyncContentStream:
+    def stream(self, proper: responses.AsyncContentStream) -> responses.AsyncContentStream:
         return streams.silent(proper, events=self.events)
 
 
@@ -269,7 +271,7 @@ class DuplicateEvents(_WatchEffect):
 
     summary: ClassVar[str] = "every event of a watch comes twice"
 
-    def stream(self, proper: responses.StreamingResponse) -> responses.AsyncContentStream:
+    def stream(self, proper: responses.AsyncContentStream) -> responses.AsyncContentStream:
         return streams.doubled(proper)
 
 
@@ -283,13 +285,8 @@ class ReorderedEvents(_WatchEffect):
     def __post_init__(self) -> None:
         _check_s("hold_s", self.hold_s)
 
-    def stream(self, proper: responses.StreamingResponse) -> responses.AsyncContentStream:
+    def stream(self, proper: responses.AsyncContentStream) -> responses.AsyncContentStream:
         return streams.swapped(proper, hold_s=self.hold_s)
-
-
-def _copy(proper: responses.StreamingResponse) -> responses.StreamingResponse:
-    """Another holder of the same stream, so that the first can be given a new one."""
-    return responses.StreamingResponse(proper.body_iterator, proper.status_code)
 
 
 def _media_type(proper: responses.Response) -> str | None:

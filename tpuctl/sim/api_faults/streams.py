@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _IN_PLACE = (b'{"type":"BOOKMARK"', b'{"type":"ERROR"')
 
 
-async def _lines(answer: responses.StreamingResponse) -> AsyncGenerator[bytes, None]:
-    async with contextlib.aclosing(connections.chunks_of(answer)) as chunks:
+async def _lines(source: responses.AsyncContentStream) -> AsyncGenerator[bytes, None]:
+    async with contextlib.aclosing(connections.chunks_of(source)) as chunks:
         async for chunk in chunks:
             for line in chunk.splitlines(keepends=True):
                 yield line
@@ -31,9 +31,9 @@ def _is_event(line: bytes) -> bool:
     return not line.startswith(_IN_PLACE)
 
 
-async def silent(answer: responses.StreamingResponse, *, events: int) -> AsyncIterator[bytes]:
+async def silent(source: responses.AsyncContentStream, *, events: int) -> AsyncIterator[bytes]:
     """The first `events` lines, then nothing, with the connection open until the client leaves."""
-    async with contextlib.aclosing(_lines(answer)) as lines:
+    async with contextlib.aclosing(_lines(source)) as lines:
         left = events
         while left > 0:
             line = await anext(lines, None)
@@ -44,16 +44,16 @@ async def silent(answer: responses.StreamingResponse, *, events: int) -> AsyncIt
     await asyncio.Event().wait()
 
 
-async def doubled(answer: responses.StreamingResponse) -> AsyncIterator[bytes]:
+async def doubled(source: responses.AsyncContentStream) -> AsyncIterator[bytes]:
     """Every event twice."""
-    async with contextlib.aclosing(_lines(answer)) as lines:
+    async with contextlib.aclosing(_lines(source)) as lines:
         async for line in lines:
             yield line * 2 if _is_event(line) else line
 
 
-async def swapped(answer: responses.StreamingResponse, *, hold_s: float) -> AsyncIterator[bytes]:
+async def swapped(source: responses.AsyncContentStream, *, hold_s: float) -> AsyncIterator[bytes]:
     """Every pair of events the wrong way round; one without a partner comes `hold_s` real seconds late."""
-    async with contextlib.aclosing(_lines(answer)) as lines:
+    async with contextlib.aclosing(_lines(source)) as lines:
         held = b""
         coming = asyncio.ensure_future(anext(lines, b""))
         try:
@@ -79,9 +79,9 @@ async def swapped(answer: responses.StreamingResponse, *, hold_s: float) -> Asyn
             await asyncio.gather(coming, return_exceptions=True)
 
 
-async def torn(answer: responses.StreamingResponse) -> AsyncIterator[bytes]:
+async def torn(source: responses.AsyncContentStream) -> AsyncIterator[bytes]:
     """The first line by half, the rest as it is: a line that is no JSON."""
-    async with contextlib.aclosing(_lines(answer)) as lines:
+    async with contextlib.aclosing(_lines(source)) as lines:
         first = True
         async for line in lines:
             yield line[: len(line) // 2] + b"\n" if first else line
