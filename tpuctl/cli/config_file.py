@@ -14,7 +14,7 @@ from tpuctl.model import errors
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     import yaml
 
@@ -134,7 +134,7 @@ class File(NamedTuple):
 def read(path: pathlib.Path, settings: Mapping[str, Key], context_keys: Mapping[str, Key]) -> File:
     """Read a configuration file; raises ConfigError for anything it does not understand."""
     place = _Place(path)
-    root = _compose(path)
+    root = compose(path)
     found: dict[str, Value] = {}
     contexts: dict[str, Mapping[str, Value]] = {}
     known = {key.partition(".")[0] for key in settings} | {"contexts"}
@@ -175,7 +175,7 @@ def read_records(
     place = _Place(path)
     found: dict[str, Value] = {}
     lists: dict[str, list[Mapping[str, Value]]] = {key: [] for key in records}
-    for key, line, node in place.entries(_compose(path), {*keys, *records, *maps}, ""):
+    for key, line, node in place.entries(compose(path), {*keys, *records, *maps}, ""):
         if key in records:
             lists[key] = [*place.records(node, records[key], key)]
         elif key in maps:
@@ -186,7 +186,11 @@ def read_records(
     return found, lists
 
 
-def _compose(path: pathlib.Path) -> yaml.Node | None:
+def compose(path: pathlib.Path, loader: type[yaml.SafeLoader] | None = None) -> yaml.Node | None:
+    """The YAML nodes of a file, None if it says nothing; `loader` decides what plain words mean.
+
+    Raises ConfigError with the line if it cannot be read or is no YAML.
+    """
     import yaml  # noqa: PLC0415 - 13 ms that a run without files does not need
 
     try:
@@ -196,12 +200,14 @@ def _compose(path: pathlib.Path) -> yaml.Node | None:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        return yaml.compose(source, Loader=yaml.SafeLoader)
+        return yaml.compose(source, Loader=loader or yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{path}:{line}: this is not YAML: {error.problem}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: this is not YAML: {' '.join(str(error).split())}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: values inside values, too deep to be read") from error
 
 
 class _Place:
@@ -220,7 +226,7 @@ class _Place:
         if node is None or node.tag == _NULL:
             return
         if node.tag != _MAPPING:
-            raise ConfigError(f"{self.at(node.start_mark.line + 1)}: expected keys {_under(above)}".rstrip())
+            raise ConfigError(f"{self.at(node.start_mark.line + 1)}: expected keys {under(above)}".rstrip())
         seen: set[str] = set()
         for key_node, value_node in node.value:
             key, line = str(key_node.value), key_node.start_mark.line + 1
@@ -228,8 +234,8 @@ class _Place:
                 raise ConfigError(f"{self.at(line)}: key '{key}' is here twice")
             seen.add(key)
             if known is not None and key not in known:
-                unknown = f"{self.at(line)}: unknown key '{key}' {_under(above)}".rstrip()
-                raise ConfigError(unknown, hint=_near(key, known))
+                unknown = f"{self.at(line)}: unknown key '{key}' {under(above)}".rstrip()
+                raise ConfigError(unknown, hint=near(key, known))
             yield key, line, value_node
 
     def leaves(self, node: yaml.Node | None, keys: Mapping[str, Key], above: str) -> dict[str, Value]:
@@ -248,7 +254,7 @@ class _Place:
         if node.tag == _NULL:
             return
         if node.tag != _SEQUENCE:
-            raise ConfigError(f"{self.at(node.start_mark.line + 1)}: expected a list {_under(above)}")
+            raise ConfigError(f"{self.at(node.start_mark.line + 1)}: expected a list {under(above)}")
         for entry in node.value:
             found = {"": Value(None, self.at(entry.start_mark.line + 1))}
             for key, line, value in self.entries(entry, {*keys}, above):
@@ -293,13 +299,15 @@ def from_variable(key: Key, env: Mapping[str, str]) -> Value | None:
         raise ConfigError(f"{key.variable}='{written}': {error}") from error
 
 
-def _under(above: str) -> str:
+def under(above: str) -> str:
+    """Where a key stands, for a sentence; empty for the top of a file."""
     return f"under '{above}'" if above else ""
 
 
-def _near(key: str, known: set[str]) -> str:
+def near(key: str, known: Collection[str], what: str = "keys here") -> str:
+    """A suggestion for a word that is not among `known`, which are called `what`: the one meant, or all."""
     lowered = {word.lower(): word for word in known}
-    near = difflib.get_close_matches(key.lower(), lowered, n=1)
-    if near:
-        return f"did you mean '{lowered[near[0]]}'?"
-    return f"keys here are: {', '.join(sorted(known))}"
+    found = difflib.get_close_matches(key.lower(), lowered, n=1)
+    if found:
+        return f"did you mean '{lowered[found[0]]}'?"
+    return f"{what} are: {', '.join(sorted(known))}"

@@ -6,67 +6,27 @@ import dataclasses
 import datetime
 from typing import TYPE_CHECKING, Any
 
-from tpuctl.cli import config_file, durations
-from tpuctl.model import errors, names, topology
+from tpuctl.cli import config_file, kinds
 from tpuctl.ops import capacity
 
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Mapping
 
+    from tpuctl.model import topology
+
 API_VERSION, KIND = "tpuctl/v1", "PlacementRequests"
 CHANGES_KIND = "FleetChanges"
 
 
-def _shape(value: Any) -> topology.Topology:
-    try:
-        return topology.parse(config_file.text(value))
-    except topology.TopologyError as error:
-        raise ValueError(f"{error.message} ({error.hint})" if error.hint else error.message) from error
-
-
 def _shapes(value: Any) -> tuple[topology.Topology, ...]:
-    return tuple(_shape(item) for item in config_file.texts(value))
-
-
-def _chips(value: Any) -> topology.Topology:
-    try:
-        return capacity.most_cubic(_whole(value))
-    except errors.UsageError as error:
-        raise ValueError(f"{error.message} ({error.hint})") from error
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("expected a whole number")  # noqa: TRY004 - all kinds complain alike
-    return value
-
-
-def _count(value: Any) -> int:
-    if _whole(value) < 1:
-        raise ValueError("expected a whole number of at least 1")
-    return int(value)
-
-
-def _name(value: Any) -> str:
-    try:
-        names.check_slice_name(config_file.text(value))
-    except errors.UsageError as error:
-        raise ValueError(error.message) from error
-    return str(value)
+    return tuple(kinds.shape(item) for item in config_file.texts(value))
 
 
 def _gang(value: Any) -> str | bool:
     if isinstance(value, bool):
         return value
     return config_file.text(value)
-
-
-def _span(value: Any) -> float:
-    try:
-        return float(durations.parse(value))
-    except errors.UsageError as error:
-        raise ValueError(f"{error.message}; {error.hint}") from error
 
 
 def _time(value: Any) -> datetime.datetime:
@@ -79,19 +39,19 @@ def _time(value: Any) -> datetime.datetime:
 
 
 _TERMS: Mapping[str, Callable[[Any], Any]] = {
-    "priority": _whole,
+    "priority": kinds.whole,
     "team": config_file.text,
     "preemptible": config_file.flag,
-    "minRunTime": _span,
+    "minRunTime": kinds.span,
     "expectedEnd": _time,
 }
 _REQUEST: Mapping[str, Callable[[Any], Any]] = {
     **_TERMS,
-    "name": _name,
-    "topology": _shape,
-    "chips": _chips,
+    "name": kinds.slice_name,
+    "topology": kinds.shape,
+    "chips": kinds.chips,
     "fallback": _shapes,
-    "count": _count,
+    "count": kinds.count,
     "gang": _gang,
     "sameBlock": config_file.flag,
     "block": config_file.text,
@@ -146,7 +106,7 @@ def read_changes(path: pathlib.Path) -> capacity.WhatIf:
         "fail": config_file.texts,
         "repair": config_file.texts,
         "endSlices": config_file.texts,
-        "addBlocks": _count,
+        "addBlocks": kinds.count,
     }
     found = config_file.read_values(path, keys, {})
     _require_header(path, found)

@@ -39,6 +39,8 @@ class Weekday(enum.StrEnum):
 class PoolSettings:
     """How node pools of a block are made; the defaults keep GKE from breaking slices by itself."""
 
+    name_prefix: str = "cube"
+    """Names of node pools begin with it (see `names.pool_name`)."""
     policy: str = ""
     """Workload policy; empty: the context's."""
     auto_repair: bool = True
