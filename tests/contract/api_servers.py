@@ -22,9 +22,27 @@ KUBECONFIG = os.environ.get("TPUCTL_CONTRACT_KUBECONFIG", "")
 CRD_FILE = pathlib.Path(__file__).parents[2] / "configs/kubernetes/slice-crd.yaml"
 TOKENS = {
     "admin": auth.admin("admin"),
-    "viewer": auth.viewer("viewer"),
-    "limited": auth.nobody("limited"),
+    "viewer": auth.known("viewer"),
+    "limited": auth.known("limited"),
 }
+RBAC = "rbac.authorization.k8s.io"
+"""Group of roles and bindings."""
+VIEWER = {
+    f"clusterroles.{RBAC}": {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "viewer"},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}],
+    },
+    f"clusterrolebindings.{RBAC}": {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "viewer"},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "viewer"},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "viewer"}],
+    },
+}
+"""The viewer reads everything; `limited` has signed in and has no role."""
 
 
 class Simulated:
@@ -39,6 +57,8 @@ class Simulated:
         self.store.create(
             "customresourcedefinitions.apiextensions.k8s.io", yaml.safe_load(CRD_FILE.read_text())
         )
+        for key, obj in VIEWER.items():
+            self.store.create(key, obj)
         self._server = server.Server(applications.Starlette(routes=self.api.routes()), self.clock)
         self.session = requests.Session()
 

@@ -81,7 +81,8 @@ def test_patch_tells_its_kind_and_that_it_validates_fields(types, place, path, k
 def test_paths_of_a_namespaced_type(types):
     paths = openapi.document(types, "apis/batch/v1")["paths"]
     base = "/apis/batch/v1/namespaces/{namespace}/jobs"
-    assert set(paths) == {base, f"{base}/{{name}}", f"{base}/{{name}}/status", "/apis/batch/v1/jobs"}
+    found = {path for path in paths if "cronjobs" not in path}
+    assert found == {base, f"{base}/{{name}}", f"{base}/{{name}}/status", "/apis/batch/v1/jobs"}
     assert set(paths[base]) == {"get", "post", "delete", "parameters"}
     assert set(paths["/apis/batch/v1/jobs"]) == {"get"}
     assert [item["name"] for item in paths[f"{base}/{{name}}"]["parameters"]] == ["name", "namespace"]
@@ -124,7 +125,7 @@ def test_every_description_is_of_something_that_exists():
 
 
 def test_documents_of_what_is_not_served(types):
-    assert openapi.document(types, "apis/apps/v1") is None
+    assert openapi.document(types, "apis/autoscaling/v2") is None
     assert openapi.document(types, "") is None
 
 

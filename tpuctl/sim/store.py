@@ -46,7 +46,12 @@ WITHOUT_GENERATION = frozenset(
         "leases.coordination.k8s.io",
         "namespaces",
         "nodes",
+        "serviceaccounts",
         "services",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "roles.rbac.authorization.k8s.io",
     }
 )
 """Types whose `metadata.generation` Kubernetes leaves unset."""

@@ -96,6 +96,8 @@ class World:
             blocks=settings.blocks,
             cubes=settings.cubes,
         )
+        self.identities = auth.Auth({token: auth.admin(USER)})
+        """Who the Kubernetes API knows by a token of the simulator's own; service accounts have theirs."""
         self._start_controllers()
         self.compute = compute_api.ComputeApi(
             machines=self.hardware,
@@ -212,7 +214,7 @@ class World:
         slice_webhook = webhook.SliceWebhook(rules, enabled=lambda: self.gke.cluster.slice_controller)
         return kube_app.KubeApi(
             self.store,
-            auth.Auth({self.token: auth.admin(USER)}),
+            self.identities,
             admit=[slice_webhook.review, jobs.review, pod_admission.review],
             version=f"v{behaviour.gke_version}",
         )

@@ -12,7 +12,7 @@ from starlette import responses
 
 from tpuctl.sim.api_faults import calls
 from tpuctl.sim.googleapis import errors as google_errors
-from tpuctl.sim.kube import auth, documents, errors, exchange, paging
+from tpuctl.sim.kube import access, auth, documents, errors, exchange, paging
 
 if TYPE_CHECKING:
     from tpuctl.sim.api_faults.calls import Call
@@ -113,14 +113,11 @@ def _kubernetes(call: Call, code: int) -> errors.ApiError:
 
 
 def _forbidden(call: Call) -> errors.ApiError:
-    try:
-        if call.target is None:
-            auth.check_path(auth.Identity(user=USER, paths=False), call.path)
-        else:
-            auth.check(auth.nobody(USER), call.verb, call.target, None)
-    except errors.ApiError as refused:
-        return refused
-    return errors.ApiError(403, "Forbidden", f'forbidden: User "{USER}" cannot get path "{call.path}"')
+    if call.target is None:
+        asked = access.Attributes.of_path("GET", call.path)
+    else:
+        asked = access.Attributes.of_target(call.verb, call.target, {})
+    return access.refusal(auth.known(USER), asked)
 
 
 def _conflict(call: Call) -> errors.ApiError:

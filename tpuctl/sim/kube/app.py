@@ -1,7 +1,7 @@
 """The Kubernetes API as HTTP: from a request to an answer.
 
-Order, as in a kube-apiserver: who is calling (401), may they (403), is there such a path (404) and verb
-(405), then the verb itself. Nothing awaits between reading and writing the store.
+Order, as in a kube-apiserver: who is calling (401), as whom, may they (403), is there such a path (404) and
+verb (405), then the verb itself. Nothing awaits between reading and writing the store.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING
 from starlette import responses, routing
 
 from tpuctl.sim.kube import (
+    access,
     admission,
     auth,
+    bootstrap,
     documents,
     errors,
     exchange,
+    impersonation,
     lifecycle,
+    rbac,
     removal,
     representation,
     resources,
+    service_accounts,
     targets,
     verbs,
     watch,
@@ -37,6 +42,9 @@ Proceed = Callable[[], Awaitable[responses.Response]]
 Interceptor = Callable[["requests.Request", Proceed], Awaitable[responses.Response | None]]
 """Sees each request first. It may answer itself, or do the work (`await proceed()`) and still answer
 otherwise, or return None to stand aside."""
+
+Audit = Callable[[auth.Identity, access.Attributes, rbac.Decision], None]
+"""Told of each question that was decided, allowed or not."""
 
 PREFIXES = ("/api", "/apis", "/version", "/openapi", "/healthz", "/readyz", "/livez")
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -58,21 +66,28 @@ class KubeApi:
         """Admission hooks, asked in order."""
         self.intercept: list[Interceptor] = []
         """Fault hooks; the first that returns an answer wins."""
+        self.audit: list[Audit] = []
+        """Sees who asked for what, and whether it was allowed."""
         self.registry = resources.Registry(store)
         self._auth = identities
         self._documents = documents.Documents(self.registry, version=version)
         renderer = representation.Renderer(store, store.clock)
         self.watches = watch.Watches(store, self.registry, renderer)
         writer = verbs.Writer(store, self.admit)
+        self._tokens = service_accounts.Tokens(store)
+        self._policy = rbac.Rbac(store)
         self._parts = exchange.Parts(
             store=store,
             renderer=renderer,
             watches=self.watches,
             writer=writer,
             remover=removal.Remover(store, writer),
+            policy=self._policy,
+            tokens=self._tokens,
         )
         self._definitions = lifecycle.Definitions(store)
         self._namespaces = lifecycle.Namespaces(store, self.registry)
+        bootstrap.install(store)
 
     def routes(self) -> list[routing.Route]:
         paths = [path for prefix in PREFIXES for path in (prefix, prefix + "/{rest:path}")]
@@ -97,21 +112,26 @@ class KubeApi:
             return exchange.refusal(error)
 
     def _handle(self, request: requests.Request, data: bytes) -> responses.Response:
-        identity = self._auth.identify(request.headers.get("authorization"))
-        if any(name.startswith("impersonate-") for name in request.headers):
-            raise errors.not_implemented("impersonation")
+        caller = self._auth.identify(request.headers.get("authorization"), self._tokens.find)
+        identity = impersonation.apply(request.headers, caller, self._policy)
         path = request.url.path
         target = targets.parse_path(path)
         if target is None:
-            auth.check_path(identity, path)
+            self._check(identity, access.Attributes.of_path(request.method, path))
             return self._documents.answer(request)
         resource = self.registry.find(target.group, target.version, target.plural)
         verb = targets.verb_of(request.method, target, request.query_params)
-        auth.check(identity, verb, target, resource)
+        self._check(identity, access.Attributes.of_target(verb, target, request.query_params))
         if resource is None or not _has_subresource(resource, target):
             return documents.missing_page()
         _check_verb(resource, target, verb)
         return exchange.Exchange(self._parts, request, data, identity, resource, target).run(verb)
+
+    def _check(self, identity: auth.Identity, asked: access.Attributes) -> None:
+        """Raise `ApiError` (403) unless the caller may do this."""
+        for told in tuple(self.audit):
+            told(identity, asked, self._policy.decide(identity, asked))
+        self._policy.check(identity, asked)
 
 
 def _has_subresource(resource: resources.ResourceType, target: targets.Target) -> bool:

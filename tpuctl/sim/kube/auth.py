@@ -1,7 +1,8 @@
-"""Who is calling and what they may do.
+"""Who is calling.
 
-The simulator issues bearer tokens. A request without credentials is `system:anonymous`, which reaches
-authorization and fails there (403); a token nobody issued fails authentication (401).
+The simulator issues bearer tokens: its own ones here, those of service accounts in `service_accounts`. A
+request without credentials is `system:anonymous`, which reaches authorization and fails there (403); a token
+nobody issued fails authentication (401). What a caller may do is for `rbac` to say.
 """
 
 from __future__ import annotations
@@ -13,27 +14,11 @@ from typing import TYPE_CHECKING
 from tpuctl.sim.kube import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from tpuctl.sim.kube import resources, targets
-
-READ = frozenset({"get", "list", "watch"})
-ANY = frozenset({"*"})
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Rule:
-    """Verbs on resources of groups; "*" stands for all. A subresource is written `pods/binding`."""
-
-    verbs: frozenset[str]
-    groups: frozenset[str] = ANY
-    resources: frozenset[str] = ANY
-
-    def allows(self, verb: str, group: str, resource: str) -> bool:
-        return all(
-            "*" in allowed or asked in allowed
-            for allowed, asked in ((self.verbs, verb), (self.groups, group), (self.resources, resource))
-        )
+AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
+MASTERS = "system:masters"
+"""Members may do everything, whatever roles say."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,56 +27,32 @@ class Identity:
 
     user: str
     uid: str = ""
-    groups: tuple[str, ...] = ("system:authenticated",)
-    rules: tuple[Rule, ...] = ()
-    paths: bool = True
-    """Whether discovery and the other non-resource paths are open, as they are to everyone who signed in."""
-
-    def may(self, verb: str, group: str, resource: str) -> bool:
-        """Whether a rule allows it; `resource` includes the subresource."""
-        return any(rule.allows(verb, group, resource) for rule in (*self.rules, *self._basic()))
-
-    def may_get(self, path: str) -> bool:
-        """Whether a non-resource path may be read."""
-        return self.paths or path.strip("/").split("/")[0] in PUBLIC
-
-    def _basic(self) -> tuple[Rule, ...]:
-        return (BASIC,) if "system:authenticated" in self.groups else ()
+    groups: tuple[str, ...] = (AUTHENTICATED,)
+    extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    """What else the authenticator knows, such as the id of the token."""
 
     def to_json(self) -> dict[str, object]:
         """`userInfo` of a SelfSubjectReview."""
-        shown = {"username": self.user, "uid": self.uid, "groups": list(self.groups)}
+        shown = {
+            "username": self.user,
+            "uid": self.uid,
+            "groups": list(self.groups),
+            "extra": {name: list(values) for name, values in self.extra.items()},
+        }
         return {name: value for name, value in shown.items() if value}
 
 
-PUBLIC = frozenset({"version", "healthz", "livez", "readyz"})
-"""Paths that need no credentials."""
-
-BASIC = Rule(
-    verbs=frozenset({"create"}),
-    groups=frozenset({"authentication.k8s.io", "authorization.k8s.io"}),
-    resources=frozenset({"selfsubjectreviews", "selfsubjectaccessreviews"}),
-)
-"""Everyone who signed in may ask about themselves."""
-
-ANONYMOUS = Identity(user="system:anonymous", groups=("system:unauthenticated",), paths=False)
+ANONYMOUS = Identity(user="system:anonymous", groups=(UNAUTHENTICATED,))
 
 
 def admin(user: str = "admin") -> Identity:
     """May do everything."""
-    return Identity(
-        user=user, uid=user, groups=("system:masters", "system:authenticated"), rules=(Rule(verbs=ANY),)
-    )
+    return Identity(user=user, uid=user, groups=(MASTERS, AUTHENTICATED))
 
 
-def viewer(user: str = "viewer") -> Identity:
-    """May read everything and change nothing."""
-    return Identity(user=user, uid=user, rules=(Rule(verbs=READ),))
-
-
-def nobody(user: str = "nobody") -> Identity:
-    """Is known, and may do nothing."""
-    return Identity(user=user, uid=user)
+def known(user: str, *groups: str) -> Identity:
+    """Somebody who signed in, and may do what roles allow."""
+    return Identity(user=user, uid=user, groups=(*groups, AUTHENTICATED))
 
 
 class Auth:
@@ -100,36 +61,23 @@ class Auth:
     def __init__(self, tokens: Mapping[str, Identity]) -> None:
         self.tokens = dict(tokens)
 
-    def identify(self, authorization: str | None) -> Identity:
-        """The caller behind an Authorization header. Raises `ApiError` (401) for an unknown token."""
+    def identify(self, authorization: str | None, *others: Callable[[str], Identity | None]) -> Identity:
+        """The caller behind an Authorization header; `others` know further tokens.
+
+        Raises `ApiError` (401) for a token that nobody knows.
+        """
         if not authorization:
             return ANONYMOUS
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             return ANONYMOUS
-        for known, identity in self.tokens.items():
-            if hmac.compare_digest(known.encode(), token.strip().encode()):
+        found = next(filter(None, (find(token.strip()) for find in (self._find, *others))), None)
+        if found is None:
+            raise errors.unauthorized()
+        return found
+
+    def _find(self, token: str) -> Identity | None:
+        for known_token, identity in self.tokens.items():
+            if hmac.compare_digest(known_token.encode(), token.encode()):
                 return identity
-        raise errors.unauthorized()
-
-
-def check(
-    identity: Identity, verb: str, target: targets.Target, resource: resources.ResourceType | None
-) -> None:
-    """Raise `ApiError` (403) unless the caller may do this."""
-    asked = "/".join(filter(None, (target.plural, target.subresource)))
-    if identity.may(verb, target.group, asked):
-        return
-    where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
-    why = f'User "{identity.user}" cannot {verb} resource "{asked}" in API group "{target.group}" {where}'
-    shown = f"{target.plural}.{target.group}" if target.group else target.plural
-    if resource is not None:
-        raise errors.forbidden(resource, target.name, why)
-    raise errors.ApiError(403, "Forbidden", f"{shown} is forbidden: {why}", details={})
-
-
-def check_path(identity: Identity, path: str) -> None:
-    """Raise `ApiError` (403) unless the caller may read this non-resource path."""
-    if not identity.may_get(path):
-        message = f'forbidden: User "{identity.user}" cannot get path "{path}"'
-        raise errors.ApiError(403, "Forbidden", message, details={})
+        return None

@@ -14,6 +14,10 @@ Json = dict[str, Any]
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 """Admission puts it on every node that is created through the API."""
 
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+FILE_MODE = 0o644
+"""Of files that a volume makes from configuration."""
+
 EVICTED_AFTER_S = 300
 """How long pods tolerate a node that is not ready or not reachable."""
 
@@ -101,6 +105,11 @@ def _requests_from_limits(container: Json) -> None:
 
 
 def _pod_template(spec: Json) -> None:
+    if spec.get("serviceAccountName"):
+        # The old name of the field, which the server keeps beside the new one.
+        _set(spec, serviceAccount=spec["serviceAccountName"])
+    for volume in spec.get("volumes") or []:
+        _volume(volume)
     for field in ("containers", "initContainers"):
         for container in spec.get(field) or []:
             _container(container)
@@ -131,6 +140,26 @@ def _container(container: Json) -> None:
             amounts.update({resource: str(amount) for resource, amount in amounts.items()})
     for port in container.get("ports") or []:
         _set(port, protocol="TCP")
+    for variable in container.get("env") or []:
+        if field := (variable.get("valueFrom") or {}).get("fieldRef"):
+            _set(field, apiVersion="v1")
+    for probe in PROBES:
+        if container.get(probe):
+            _probe(container[probe])
+
+
+def _probe(probe: Json) -> None:
+    _set(probe, timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
+    if probe.get("httpGet"):
+        _set(probe["httpGet"], path="/", scheme="HTTP")
+
+
+def _volume(volume: Json) -> None:
+    if not volume.keys() - {"name"}:
+        volume["emptyDir"] = {}
+    for source in ("configMap", "secret", "projected"):
+        if volume.get(source):
+            _set(volume[source], defaultMode=FILE_MODE)
 
 
 def _new_pod(obj: Json) -> None:
@@ -204,6 +233,44 @@ def _new_job(obj: Json) -> None:
     spec["selector"] = {"matchLabels": {uid_label: metadata["uid"]}}
 
 
+# Deployments, cron jobs, roles
+
+
+def _deployment(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    _set(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy={})
+    _set(spec["strategy"], type="RollingUpdate")
+    if spec["strategy"]["type"] == "RollingUpdate":
+        _set(spec["strategy"], rollingUpdate={})
+        _set(spec["strategy"]["rollingUpdate"], maxUnavailable="25%", maxSurge="25%")
+    _pod_template(spec.setdefault("template", {}).setdefault("spec", {}))
+
+
+def _cron_job(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    _set(
+        spec,
+        concurrencyPolicy="Allow",
+        suspend=False,
+        successfulJobsHistoryLimit=3,
+        failedJobsHistoryLimit=1,
+    )
+    template = spec.setdefault("jobTemplate", {}).setdefault("spec", {}).setdefault("template", {})
+    _pod_template(template.setdefault("spec", {}))
+
+
+def _empty_status(obj: Json) -> None:
+    """Stored without a controller: what runs elsewhere never reports here."""
+    obj["status"] = {}
+
+
+def _binding(obj: Json) -> None:
+    _set(obj.setdefault("roleRef", {}), apiGroup=resources.RBAC_GROUP)
+    for subject in obj.get("subjects") or []:
+        if subject.get("kind") in {"User", "Group"}:
+            _set(subject, apiGroup=resources.RBAC_GROUP)
+
+
 # The others
 
 
@@ -267,6 +334,10 @@ def _new_definition(obj: Json) -> None:
 
 
 FILLERS: dict[str, Callable[[Json], None]] = {
+    f"clusterrolebindings.{resources.RBAC_GROUP}": _binding,
+    f"rolebindings.{resources.RBAC_GROUP}": _binding,
+    "cronjobs.batch": _cron_job,
+    "deployments.apps": _deployment,
     "events": _event,
     "jobs.batch": _job,
     "namespaces": _namespace,
@@ -276,6 +347,9 @@ FILLERS: dict[str, Callable[[Json], None]] = {
     resources.CRD_KEY: _definition,
 }
 NEW: dict[str, Callable[[Json], None]] = {
+    "cronjobs.batch": _empty_status,
+    "deployments.apps": _empty_status,
+    "poddisruptionbudgets.policy": _empty_status,
     "jobs.batch": _new_job,
     "namespaces": _new_namespace,
     "nodes": _new_node,

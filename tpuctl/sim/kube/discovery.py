@@ -23,7 +23,10 @@ JSON = "application/json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 """Media type of the aggregated form; the only version of it that is served."""
 
-_KIND_OF = {"binding": {"group": "", "version": "v1", "kind": "Binding"}}
+_KIND_OF = {
+    "binding": {"group": "", "version": "v1", "kind": "Binding"},
+    "token": {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
+}
 """Subresources whose body is of another kind than the resource they belong to."""
 
 
@@ -140,11 +143,13 @@ def _flat(resource: resources.ResourceType) -> list[Json]:
 
 
 def _flat_subresource(resource: resources.ResourceType, name: str, verbs: list[str]) -> Json:
+    kind = _KIND_OF.get(name, {"group": resource.group, "kind": resource.kind})
+    elsewhere = kind if kind["group"] != resource.group else {"kind": kind["kind"]}
     return {
         "name": f"{resource.plural}/{name}",
         "singularName": "",
         "namespaced": resource.namespaced,
-        "kind": _KIND_OF.get(name, {"kind": resource.kind})["kind"],
+        **elsewhere,
         "verbs": verbs,
     }
 

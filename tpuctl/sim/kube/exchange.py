@@ -12,10 +12,12 @@ from tpuctl.sim.kube import (
     bodies,
     errors,
     paging,
+    rbac,
     removal,
     representation,
     resources,
     reviews,
+    service_accounts,
     targets,
     verbs,
     watch,
@@ -44,6 +46,8 @@ class Parts:
     watches: watch.Watches
     writer: verbs.Writer
     remover: removal.Remover
+    policy: rbac.Rbac
+    tokens: service_accounts.Tokens
 
 
 def refusal(error: errors.ApiError) -> responses.Response:
@@ -94,6 +98,8 @@ class Exchange:
                 return self._review()
             case "create" if self._target.subresource == "binding":
                 return self._bind()
+            case "create" if self._target.subresource == "token":
+                return self._token()
         return self._write(verb)
 
     # Reading
@@ -167,13 +173,22 @@ class Exchange:
     def _review(self) -> responses.Response:
         decoded = bodies.decode(self._body, self._resource, self._call("create").options.field_validation)
         now = self._parts.store.clock.now()
-        shown = reviews.answer(self._resource, decoded.obj, self._identity, now)
+        shown = reviews.answer(self._resource, decoded.obj, self._identity, self._parts.policy, now)
         return self._one(verbs.Answer(201, shown, decoded.warnings))
 
     def _bind(self) -> responses.Response:
         call = self._call("create")
         decoded = bodies.decode(self._body, removal.BINDING, call.options.field_validation)
         return self._one(self._parts.remover.bind(call, decoded.obj))
+
+    def _token(self) -> responses.Response:
+        call = self._call("create")
+        kind = service_accounts.TOKEN_REQUEST
+        decoded = bodies.decode(self._body, kind, call.options.field_validation)
+        namespace, name = self._target.namespace, self._target.name
+        issued = self._parts.tokens.issue(namespace, name, decoded.obj, dry_run=call.options.dry_run)
+        data = self._parts.renderer.one(self._form, kind, issued)
+        return self._send(201, data, decoded.warnings)
 
     # Answers
 

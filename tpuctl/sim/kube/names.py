@@ -59,6 +59,16 @@ def service_problem(name: str) -> str | None:
     return None
 
 
+RBAC_KINDS = ("clusterrolebindings", "clusterroles", "rolebindings", "roles")
+
+
+def path_segment_problem(name: str) -> str | None:
+    """Names of roles and bindings, such as `system:discovery`: whatever fits between two slashes."""
+    if name in {".", ".."}:
+        return f"may not be '{name}'"
+    return next((f"may not contain '{mark}'" for mark in "/%" if mark in name), None)
+
+
 def label_value_problem(value: str) -> str | None:
     if len(value) > MAX_LABEL:
         return too_long(MAX_LABEL)

@@ -138,6 +138,30 @@ _MESSAGES: dict[str, dict[int, str]] = {
         3: "evaluationError:string",
         4: "denied:bool",
     },
+    "SelfSubjectRulesReview": {
+        1: "metadata:ObjectMeta",
+        2: "spec:SelfSubjectRulesReviewSpec",
+        3: "status:SubjectRulesReviewStatus",
+    },
+    "SelfSubjectRulesReviewSpec": {1: "namespace:string"},
+    "SubjectRulesReviewStatus": {3: "incomplete:bool", 4: "evaluationError:string"},
+    "ServiceAccount": {1: "metadata:ObjectMeta", 4: "automountServiceAccountToken:bool?"},
+    "TokenRequest": {1: "metadata:ObjectMeta", 2: "spec:TokenRequestSpec", 3: "status:TokenRequestStatus"},
+    "TokenRequestSpec": {1: "audiences:[]string", 4: "expirationSeconds:int?"},
+    "TokenRequestStatus": {1: "token:string", 2: "expirationTimestamp:time"},
+    "Role": {1: "metadata:ObjectMeta", 2: "rules:[]PolicyRule"},
+    "ClusterRole": {1: "metadata:ObjectMeta", 2: "rules:[]PolicyRule"},
+    "PolicyRule": {
+        1: "verbs:[]string",
+        2: "apiGroups:[]string",
+        3: "resources:[]string",
+        4: "resourceNames:[]string",
+        5: "nonResourceURLs:[]string",
+    },
+    "RoleBinding": {1: "metadata:ObjectMeta", 2: "subjects:[]Subject", 3: "roleRef:RoleRef"},
+    "ClusterRoleBinding": {1: "metadata:ObjectMeta", 2: "subjects:[]Subject", 3: "roleRef:RoleRef"},
+    "Subject": {1: "kind:string", 2: "apiGroup:string", 3: "name:string", 4: "namespace:string"},
+    "RoleRef": {1: "apiGroup:string", 2: "kind:string", 3: "name:string"},
     "DeleteOptions": {
         1: "gracePeriodSeconds:int?",
         2: "preconditions:Preconditions",
@@ -154,7 +178,21 @@ _TABLE = {
     for message, fields in _MESSAGES.items()
 }
 KINDS = frozenset(
-    {"ConfigMap", "DeleteOptions", "Namespace", "SelfSubjectAccessReview", "SelfSubjectReview", "Service"}
+    {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "ConfigMap",
+        "DeleteOptions",
+        "Namespace",
+        "Role",
+        "RoleBinding",
+        "SelfSubjectAccessReview",
+        "SelfSubjectReview",
+        "SelfSubjectRulesReview",
+        "Service",
+        "ServiceAccount",
+        "TokenRequest",
+    }
 )
 """Kinds that are understood."""
 

@@ -80,70 +80,59 @@ def served_version(definition: dict[str, Any], name: str) -> dict[str, Any] | No
 
 
 def _core(plural: str, kind: str, *short: str, **rest: Any) -> ResourceType:
-    rest.setdefault("singular", kind.lower())
-    return ResourceType(group="", version="v1", plural=plural, kind=kind, short_names=short, **rest)
+    return _v1("", plural, kind, *short, **rest)
 
+
+def _v1(group: str, plural: str, kind: str, *short: str, **rest: Any) -> ResourceType:
+    rest = {"singular": kind.lower(), "namespaced": True, **rest}
+    return ResourceType(group=group, version="v1", plural=plural, kind=kind, short_names=short, **rest)
+
+
+def _review(group: str, kind: str) -> ResourceType:
+    """A question, which is answered and not stored."""
+    return _v1(group, f"{kind.lower()}s", kind, namespaced=False, verbs=("create",))
+
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
 
 BUILT_IN: tuple[ResourceType, ...] = (
-    _core("configmaps", "ConfigMap", "cm", namespaced=True),
-    _core("events", "Event", "ev", namespaced=True),
+    _core("configmaps", "ConfigMap", "cm"),
+    _core("events", "Event", "ev"),
     _core("namespaces", "Namespace", "ns", namespaced=False, has_status=True),
     _core("nodes", "Node", "no", namespaced=False, has_status=True),
-    _core(
-        "pods", "Pod", "po", namespaced=True, has_status=True, categories=("all",), subresources=("binding",)
-    ),
-    _core("services", "Service", "svc", namespaced=True, has_status=True, categories=("all",)),
-    ResourceType(
-        group="batch",
-        version="v1",
-        plural="jobs",
-        singular="job",
-        kind="Job",
-        namespaced=True,
-        has_status=True,
-        categories=("all",),
-    ),
-    ResourceType(
-        group="coordination.k8s.io",
-        version="v1",
-        plural="leases",
-        singular="lease",
-        kind="Lease",
-        namespaced=True,
-    ),
-    ResourceType(
-        group="apiextensions.k8s.io",
-        version="v1",
-        plural="customresourcedefinitions",
-        singular="customresourcedefinition",
-        kind="CustomResourceDefinition",
+    _core("pods", "Pod", "po", has_status=True, categories=("all",), subresources=("binding",)),
+    _core("serviceaccounts", "ServiceAccount", "sa", subresources=("token",)),
+    _core("services", "Service", "svc", has_status=True, categories=("all",)),
+    # Stored only: no controller here makes pods or jobs of these two, and their status stays empty.
+    _v1("apps", "deployments", "Deployment", "deploy", has_status=True, categories=("all",)),
+    _v1("batch", "cronjobs", "CronJob", "cj", has_status=True, categories=("all",)),
+    _v1("batch", "jobs", "Job", has_status=True, categories=("all",)),
+    _v1("coordination.k8s.io", "leases", "Lease"),
+    # Stored only: evictions in the simulator are by taint, which asks no budget in a real cluster either.
+    _v1("policy", "poddisruptionbudgets", "PodDisruptionBudget", "pdb", has_status=True),
+    _v1(RBAC_GROUP, "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+    _v1(RBAC_GROUP, "clusterroles", "ClusterRole", namespaced=False),
+    _v1(RBAC_GROUP, "rolebindings", "RoleBinding"),
+    _v1(RBAC_GROUP, "roles", "Role"),
+    _v1(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        "crd",
+        "crds",
         namespaced=False,
-        short_names=("crd", "crds"),
         has_status=True,
         categories=("api-extensions",),
     ),
-    ResourceType(
-        group="authentication.k8s.io",
-        version="v1",
-        plural="selfsubjectreviews",
-        singular="selfsubjectreview",
-        kind="SelfSubjectReview",
-        namespaced=False,
-        verbs=("create",),
-    ),
-    ResourceType(
-        group="authorization.k8s.io",
-        version="v1",
-        plural="selfsubjectaccessreviews",
-        singular="selfsubjectaccessreview",
-        kind="SelfSubjectAccessReview",
-        namespaced=False,
-        verbs=("create",),
-    ),
+    _review("authentication.k8s.io", "SelfSubjectReview"),
+    _review("authorization.k8s.io", "SelfSubjectAccessReview"),
+    _review("authorization.k8s.io", "SelfSubjectRulesReview"),
+    _review("authorization.k8s.io", "SubjectAccessReview"),
 )
 
-NAMESPACES, NODES, PODS = (
-    next(item for item in BUILT_IN if item.plural == plural) for plural in ("namespaces", "nodes", "pods")
+NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS = (
+    next(item for item in BUILT_IN if item.plural == plural)
+    for plural in ("namespaces", "nodes", "pods", "serviceaccounts")
 )
 
 

@@ -28,10 +28,12 @@ ASSOCIATIVE: dict[tuple[str, str], tuple[str, ...]] = {
     ("Container", "volumeDevices"): ("devicePath",),
     ("Container", "volumeMounts"): ("mountPath",),
     ("CustomResourceDefinitionStatus", "conditions"): ("type",),
+    ("DeploymentStatus", "conditions"): ("type",),
     ("NamespaceStatus", "conditions"): ("type",),
     ("NodeStatus", "addresses"): ("type",),
     ("NodeStatus", "conditions"): ("type",),
     ("ObjectMeta", "ownerReferences"): ("uid",),
+    ("PodDisruptionBudgetStatus", "conditions"): ("type",),
     ("PodSpec", "containers"): ("name",),
     ("PodSpec", "ephemeralContainers"): ("name",),
     ("PodSpec", "hostAliases"): ("ip",),
@@ -41,6 +43,7 @@ ASSOCIATIVE: dict[tuple[str, str], tuple[str, ...]] = {
     ("PodSpec", "volumes"): ("name",),
     ("PodStatus", "conditions"): ("type",),
     ("PodStatus", "podIPs"): ("ip",),
+    ("ServiceAccount", "secrets"): ("name",),
     ("ServiceSpec", "ports"): ("port", "protocol"),
     ("ServiceStatus", "conditions"): ("type",),
 }
@@ -60,8 +63,10 @@ ATOMIC_KINDS = frozenset(
         "ObjectFieldSelector",
         "ObjectReference",
         "ResourceFieldSelector",
+        "RoleRef",
         "SecretKeySelector",
         "SecretReference",
+        "Subject",
         "TypedLocalObjectReference",
     }
 )
@@ -71,6 +76,7 @@ STRATEGIC_KEYS: dict[tuple[str, str], str] = {
     **{place: keys[0] for place, keys in ASSOCIATIVE.items()},
     ("PodSpec", "topologySpreadConstraints"): "topologyKey",
     ("JobStatus", "conditions"): "type",
+    ("ServiceAccount", "imagePullSecrets"): "name",
 }
 """Lists of objects that a strategic merge patch merges, by this one field; all others it replaces."""
 

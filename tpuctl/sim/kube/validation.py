@@ -17,6 +17,9 @@ MAX_ANNOTATION_BYTES = 256 * 1024
 NAME_RULES: dict[str, Callable[[str], str | None]] = {
     "namespaces": names.label_problem,
     "services": names.service_problem,
+    **dict.fromkeys(
+        (f"{kind}.rbac.authorization.k8s.io" for kind in names.RBAC_KINDS), names.path_segment_problem
+    ),
 }
 """How objects may be called; a DNS subdomain if nothing is said here."""
 

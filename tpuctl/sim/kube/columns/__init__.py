@@ -5,7 +5,7 @@ Names, order and priorities are the real server's; kubectl prints priority 1 onl
 
 from __future__ import annotations
 
-from tpuctl.sim.kube.columns import column, events, jobs, nodes, pods, records
+from tpuctl.sim.kube.columns import access, column, events, jobs, nodes, pods, records, workloads
 
 BUILT_IN: dict[str, tuple[column.Column, ...]] = {
     "nodes": nodes.COLUMNS,
@@ -15,9 +15,15 @@ BUILT_IN: dict[str, tuple[column.Column, ...]] = {
     "namespaces": records.NAMESPACES,
     "configmaps": records.CONFIG_MAPS,
     "leases.coordination.k8s.io": records.LEASES,
+    "serviceaccounts": access.SERVICE_ACCOUNTS,
     "services": records.SERVICES,
+    "clusterrolebindings.rbac.authorization.k8s.io": access.BINDINGS,
+    "rolebindings.rbac.authorization.k8s.io": access.BINDINGS,
+    "cronjobs.batch": workloads.CRON_JOBS,
+    "deployments.apps": workloads.DEPLOYMENTS,
+    "poddisruptionbudgets.policy": workloads.DISRUPTION_BUDGETS,
 }
 """Columns by resource key (`plural` or `plural.group`)."""
 
 OTHERS = (column.NAME, column.CREATED_AT)
-"""What the server shows of kinds without columns of their own, CustomResourceDefinitions among them."""
+"""What the server shows of kinds without columns of their own, such as CustomResourceDefinitions."""

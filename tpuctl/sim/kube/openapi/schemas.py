@@ -25,9 +25,12 @@ _GROUPS = {
     "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
     "authentication.k8s.io": "io.k8s.api.authentication",
     "authorization.k8s.io": "io.k8s.api.authorization",
+    "apps": "io.k8s.api.apps",
     "batch": "io.k8s.api.batch",
     "coordination.k8s.io": "io.k8s.api.coordination",
     "": "io.k8s.api.core",
+    "policy": "io.k8s.api.policy",
+    "rbac.authorization.k8s.io": "io.k8s.api.rbac",
 }
 """First part of the names that a real server gives to schemas of a built-in group."""
 
