@@ -24,6 +24,7 @@ def test_built_in(tpuctl):
         "defaults.output": ("table", "built-in"),
         "defaults.color": ("auto", "built-in"),
         "defaults.noInput": (False, "built-in"),
+        "defaults.logFormat": ("text", "built-in"),
     }
 
 

@@ -11,6 +11,7 @@ from tpuctl.ops import ports as ports_module
 
 REPORT = ports_module.FaultReport("CHIP_ERROR", "chip 2 fails its self-test", "IMMEDIATE")
 Status = ports_module.OperationStatus
+RESET_ID = "0706207d-e7a5-5675-8d9c-84ab0f71b675"
 
 
 def a_host(world):
@@ -142,3 +143,37 @@ def test_not_permitted_is_no_missing_vm(tmp_path, code, error):
         pytest.raises(error),
     ):
         connected(server, tmp_path).get("gce://p1/us-central1-c/n1")
+
+
+def test_a_reset_restarts_the_guest_and_is_known_again_by_its_id(ready):
+    api = ready.ports.instances
+    instance = api.get(a_host(ready).provider_id)
+    assert api.resets(instance) == ()
+    operation = api.reset(instance, RESET_ID)
+    assert (operation.kind, operation.target, operation.status) == ("reset", instance.name, Status.RUNNING)
+    assert api.reset(instance, RESET_ID).name == operation.name
+    assert api.resets(instance) == (operation,)
+    assert api.reports(instance) == ()
+    ready.sim.advance(50)
+    assert api.get(a_host(ready).provider_id).status == "RUNNING"
+    assert a_host(ready).ready is not True
+    ready.sim.advance(120)
+    assert a_host(ready).ready is True
+
+
+@pytest.mark.parametrize("reply", [None, scripted.Reply(502, b"")], ids=["reset", "502"])
+def test_a_reset_whose_answer_was_lost_happens_once(ready, reply):
+    ready.relay.after("POST", "/reset", reply)
+    instance = ready.ports.instances.get(a_host(ready).provider_id)
+    operation = ready.through_relay.instances.reset(instance, RESET_ID)
+    assert [item.name for item in ready.ports.instances.resets(instance)] == [operation.name]
+    sent = ready.relayed.asked("POST")
+    assert {request.query["requestId"] for request in sent} == {RESET_ID}
+
+
+def test_a_stopped_vm_cannot_be_reset(ready):
+    host = a_host(ready)
+    instance = ready.ports.instances.get(host.provider_id)
+    ready.sim.inject("host-down", host.name)
+    with pytest.raises(errors.Busy, match="not ready"):
+        ready.ports.instances.reset(instance, RESET_ID)

@@ -298,9 +298,9 @@ def in_virtual_time(home: pathlib.Path, *, seed: int = 0, blocks: int = 1, cubes
         stage.check_simulator()
 
 
-def set_the_stage(stage: Stage) -> None:
-    """Put there what others have: a Slice that Kueue owns, on the last cube."""
-    cubes = [cube.id for cube in stage.whole().cubes]
+def set_the_stage(stage: Stage, cube: str | None = None) -> None:
+    """Put there what others have: a Slice that Kueue owns, on `cube` or the last one."""
+    on = cube if cube is not None else stage.whole().cubes[-1].id
     metadata = {
         "name": FOREIGN,
         "annotations": {
@@ -315,7 +315,7 @@ def set_the_stage(stage: Stage) -> None:
             "apiVersion": "accelerator.gke.io/v1beta1",
             "kind": "Slice",
             "metadata": metadata,
-            "spec": {"type": "tpu7x", "topology": "4x4x4", "partitionIds": cubes[-1:]},
+            "spec": {"type": "tpu7x", "topology": "4x4x4", "partitionIds": [on]},
         },
     )
     stage.until(lambda: str(stage.ports.slices.get(FOREIGN).state) == "ACTIVE")

@@ -72,9 +72,9 @@ class _Assassin:
 
 
 @contextlib.contextmanager
-def in_real_time(home: pathlib.Path) -> Iterator[crash_stage.Stage]:
+def in_real_time(home: pathlib.Path, *, cubes: int = 4) -> Iterator[crash_stage.Stage]:
     """A stage that lives by the machine's clock, 600 times as fast; the program finds it by a file."""
-    settings = simulator.Settings(cubes=4, ready_cubes=4, slice_controller=True, speed=SPEED)
+    settings = simulator.Settings(cubes=cubes, ready_cubes=cubes, slice_controller=True, speed=SPEED)
     with simulator.Simulator(settings) as running:
         running.kubeconfig(home / "kubeconfig")
         running.token_file(home / "token")

@@ -205,7 +205,7 @@ def test_a_lock_that_changed_under_its_renewal_is_lost(
 ) -> None:
     """Not taken for a conflict about the slice: the record stays, and the next run finishes it."""
 
-    def refuse(_self: object, lease: operations.Lease, *_arguments: object) -> None:
+    def refuse(_self: object, lease: operations.Lease, *_arguments: object, **_told: str) -> None:
         raise errors.Conflict(f"lease {lease.name} was modified")
 
     with monkeypatch.context() as patched:

@@ -23,7 +23,7 @@ _LIMIT = 500
 
 
 def remember(context_name: str, names: Mapping[str, Iterable[str] | None]) -> None:
-    """Keep names for Tab: kind (`slices`, `cubes`, `blocks`, `pools`, `nodes`) -> names; None keeps a kind.
+    """Keep names for Tab: kind (`slices`, `cubes`, `blocks`, `repairs`, ...) -> names; None keeps a kind.
 
     Failing to write it fails nobody: the names are a convenience.
     """
@@ -67,6 +67,10 @@ def complete_pools(incomplete: str) -> list[str]:
 
 def complete_nodes(incomplete: str) -> list[str]:
     return _names("nodes", incomplete)
+
+
+def complete_repairs(incomplete: str) -> list[str]:
+    return _names("repairs", incomplete)
 
 
 def complete_contexts(incomplete: str) -> list[str]:

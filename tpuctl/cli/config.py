@@ -32,6 +32,7 @@ ENVIRONMENT = "environment"
 
 _FORMATS = ("table", "wide", "json", "yaml", "name")
 _COLORS = ("auto", "always", "never")
+_LOG_FORMATS = ("text", "json")
 
 
 def _same(reader: Callable[[Any], Any], variable: str) -> Key:
@@ -43,6 +44,7 @@ SETTINGS: Mapping[str, Key] = {
     "defaults.output": _same(config_file.choice(*_FORMATS), "TPUCTL_OUTPUT"),
     "defaults.color": _same(config_file.choice(*_COLORS), "TPUCTL_COLOR"),
     "defaults.noInput": Key(config_file.flag, config_file.flag_of, "TPUCTL_NO_INPUT"),
+    "defaults.logFormat": _same(config_file.choice(*_LOG_FORMATS), "TPUCTL_LOG_FORMAT"),
 }
 
 CONTEXT_KEYS: Mapping[str, Key] = {
@@ -81,6 +83,7 @@ _BUILT_IN: Mapping[str, Any] = {
     "defaults.output": "table",
     "defaults.color": "auto",
     "defaults.noInput": False,
+    "defaults.logFormat": "text",
 }
 
 EXAMPLE = """contexts:
@@ -113,6 +116,10 @@ class Settings:
     @property
     def color(self) -> str:
         return str(self.values["defaults.color"].value)
+
+    @property
+    def log_format(self) -> str:
+        return str(self.values["defaults.logFormat"].value)
 
     @property
     def no_input(self) -> bool:
@@ -236,6 +243,7 @@ def _options(current: session.Session) -> Mapping[str, Value]:
     given = {
         "currentContext": (current.flags.context, "--context"),
         "defaults.color": (current.terminal.color_flag, "--color"),
+        "defaults.logFormat": (current.terminal.log_format_flag, "--log-format"),
     }
     return {key: Value(value, origin) for key, (value, origin) in given.items() if value is not None}
 

@@ -35,6 +35,18 @@ def _complete_color(incomplete: str) -> list[str]:
     return [word for word in output.Color if word.startswith(incomplete)]
 
 
+def _set_log_format(value: Any) -> None:
+    if value is None:
+        return
+    if value not in tuple(output.LogFormat):
+        raise typer.BadParameter(f"'{value}' is not one of {', '.join(output.LogFormat)}")
+    session.current().terminal.log_format_flag = value
+
+
+def _complete_log_format(incomplete: str) -> list[str]:
+    return [word for word in output.LogFormat if word.startswith(incomplete)]
+
+
 def _set_quiet(value: bool) -> None:
     if value:
         session.current().terminal.quiet = True
@@ -74,6 +86,17 @@ def _options(
             help="auto, always or never.",
             callback=_set_color,
             autocompletion=_complete_color,
+            expose_value=False,
+        ),
+    ] = None,
+    _log_format: Annotated[
+        str | None,
+        typer.Option(
+            "--log-format",
+            metavar="FORMAT",
+            help="How stderr is written: text, or json, one object a line.",
+            callback=_set_log_format,
+            autocompletion=_complete_log_format,
             expose_value=False,
         ),
     ] = None,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tpuctl.cli import commands, durations, options, output, session, wiring
 from tpuctl.model import errors
 from tpuctl.ops import locking
+
+if TYPE_CHECKING:
+    from tpuctl.model import operations
 
 app = commands.App(help="See who is at work, and free a lock whose holder is dead.")
 
@@ -29,7 +32,7 @@ def show(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = F
         columns=[
             column("LOCK", lambda lease: lease.name),
             column("HOLDER", lambda lease: lease.holder),
-            column("HELD", lambda lease: "yes" if lease.is_held else "expired"),
+            column("HELD", _held),
             column("RENEWED", lambda lease: durations.age(lease.observed_at, lease.renewed_at)),
         ],
         to_plain=lambda lease: {
@@ -44,6 +47,12 @@ def show(fmt: output.FormatOption = None, no_headers: output.NoHeadersOption = F
         no_headers=no_headers,
         empty="No locks: nobody is at work.",
     )
+
+
+def _held(lease: operations.Lease) -> str:
+    if not lease.holder:
+        return "free"
+    return "yes" if lease.is_held else "expired"
 
 
 @app.command("break")

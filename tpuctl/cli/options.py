@@ -10,7 +10,7 @@ import typer
 from tpuctl.cli import completion, durations
 from tpuctl.model import errors, topology
 
-_KINDS = ("slice", "cube", "block", "host", "nodepool", "operation", "lock")
+_KINDS = ("slice", "cube", "block", "host", "nodepool", "operation", "lock", "repair")
 
 
 def plain_name(text: str) -> str:

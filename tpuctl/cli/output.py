@@ -48,6 +48,13 @@ class Color(enum.StrEnum):
     NEVER = "never"
 
 
+class LogFormat(enum.StrEnum):
+    """How lines on stderr are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 FormatOption = Annotated[
     Format | None,
     typer.Option("-o", "--output", metavar="FORMAT", help="table, wide, json, yaml or name."),

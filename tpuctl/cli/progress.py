@@ -63,12 +63,19 @@ class PlainReporter(_Reporter):
     def progress(self, done: int, total: int, text: str) -> None:
         self._tell(f"{text} ({done}/{total})")
 
-    def _tell(self, text: str) -> None:
+    def _tell(self, text: str, **fields: object) -> None:
         now_s = self._terminal.monotonic_s()
         if text == self._last and now_s - self._written_s < HEARTBEAT_S:
             return
-        self._terminal.note(f"still: {text}" if text == self._last else text)
+        self._terminal.note(f"still: {text}" if text == self._last else text, **fields)
         self._last, self._written_s = text, now_s
+
+
+class JsonReporter(PlainReporter):
+    """The same for a JSON log: counts are keys of their own."""
+
+    def progress(self, done: int, total: int, text: str) -> None:
+        self._tell(f"{text} ({done}/{total})", done=done, total=total)
 
 
 class LiveReporter(_Reporter):

@@ -58,6 +58,7 @@ class Session:
             self._settings = config.load(self)
             self.terminal.configured_color = self._settings.color
             self.terminal.no_input = self._settings.no_input
+            self.terminal.configured_log_format = self._settings.log_format
         return self._settings
 
     def context(self) -> context.Context:

@@ -59,11 +59,17 @@ class Terminal:
         env: Mapping[str, str],
         *,
         monotonic_s: Callable[[], float] = time.monotonic,
+        wall_s: Callable[[], float] = time.time,
     ) -> None:
         self.streams = streams
         self.env = env
         self.monotonic_s = monotonic_s
         """Real seconds: heartbeats are for the reader of a log, whose time is never simulated."""
+        self.wall_s = wall_s
+        """Real seconds since 1970, for the time in lines of a log."""
+        self.log_format_flag: str | None = None
+        self.configured_log_format: str = "text"
+        self._about: dict[str, str] = {}
         self.color_flag: str | None = None
         self.configured_color: str = "auto"
         self.no_input = False
@@ -150,30 +156,52 @@ class Terminal:
                 raise OutputClosed from error
             raise errors.TpuctlError(f"cannot write the result: {error.strerror}") from error
 
-    def note(self, text: str) -> None:
-        """Tell something that is no result and no trouble; `--quiet` leaves it out."""
+    @property
+    def logs_json(self) -> bool:
+        """If true, what goes to stderr is one JSON object a line: --log-format, TPUCTL_LOG_FORMAT, file."""
+        return (
+            self.log_format_flag or self.env.get("TPUCTL_LOG_FORMAT") or self.configured_log_format
+        ) == "json"
+
+    def be_about(self, about: Mapping[str, str]) -> None:
+        """What lines of a JSON log are about from now on: `cycle`, `plan`, `object`; nothing if empty."""
+        self._about = dict(about)
+
+    def note(self, text: str, **fields: object) -> None:
+        """Tell something that is no result and no trouble; `--quiet` leaves it out.
+
+        `fields` are further keys of the line in a JSON log, and nothing otherwise.
+        """
         if not self.quiet:
-            self.problem(text)
+            self._tell("info", text, text, fields)
 
     def verbose(self, text: str, *, level: int = 1) -> None:
         """Tell something only at `-v` (level 1) or `-vv` (level 2)."""
         if self.verbosity >= level:
-            self.problem(self._painted(text, "dim"))
+            self._tell("debug", text, self._painted(text, "dim"), {})
 
-    def warn(self, text: str) -> None:
-        self.problem(f"{self._painted('warning:', 'bold yellow')} {text}")
+    def warn(self, text: str, **fields: object) -> None:
+        self._tell("warning", text, f"{self._painted('warning:', 'bold yellow')} {text}", fields)
 
     def error(self, text: str, *, details: tuple[str, ...] = (), hint: str | None = None) -> None:
         """The one message about a failure: what failed, facts, what to do next."""
         lines = [f"{self._painted('error:', 'bold red')} {text}", *(f"  {detail}" for detail in details)]
         if hint:
             lines.append(f"{self._painted('hint:', 'bold cyan')} {hint}")
-        self.problem("\n".join(lines))
+        self._tell("error", text, "\n".join(lines), {"details": details, "hint": hint})
 
     def problem(self, text: str) -> None:
         """Write to stderr as it is. A reader who went away must not stop work half done: that is ignored."""
+        self._tell("info", text, text, {})
+
+    def _tell(self, level: str, message: str, shown: str, fields: Mapping[str, object]) -> None:
+        """One message, as `shown` to people or as a line of a JSON log."""
         self.pause()
-        self._to_stderr(f"{text}\n")
+        if self.logs_json:
+            from tpuctl.cli import json_log  # noqa: PLC0415 - people do without
+
+            shown = json_log.line(self.wall_s(), level, message, {**self._about, **fields})
+        self._to_stderr(f"{shown}\n")
 
     def _to_stderr(self, text: str) -> None:
         stream = self.streams.stderr
@@ -217,6 +245,8 @@ class Terminal:
 
         if self.quiet:
             return progress.QuietReporter(self)
+        if self.logs_json:
+            return progress.JsonReporter(self)
         if self.stderr_is_terminal and not self.is_dumb:
             self._reporter = self._reporter or progress.LiveReporter(self)
             return self._reporter

@@ -1,10 +1,10 @@
-"""What tpuctl's own records claim: holds, and partitions of open operations."""
+"""What tpuctl's own records claim: holds, partitions of open operations, cubes whose host is rebooted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuctl.model import operations, records
+from tpuctl.model import declared, operations, records, repairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,5 +27,14 @@ def _claims(record: ports.Record) -> Iterator[operations.Claim]:
         for partition_id in operation.claims:
             holder = f"operation {operation.id} of {operation.actor}"
             yield operations.Claim(partition_id, holder, operation.slice_name)
-    else:
+    elif record.kind == records.REPAIR:
+        item = records.read(record.text, record.name, repairs.Item, schema=repairs.SCHEMA)
+        yield from _of_repair(item)
+    elif record.kind not in records.WITHOUT_CLAIMS:
         raise records.DamagedRecord(f"record {record.name} is of unknown kind '{record.kind}'")
+
+
+def _of_repair(item: repairs.Item) -> Iterator[operations.Claim]:
+    """A reboot under way keeps its cube; every other remedy has a hold, an operation or no cube left."""
+    if item.state is repairs.State.RUNNING and item.case.remedy is declared.Remedy.REBOOT:
+        yield operations.Claim(item.case.cube, f"repair {item.id}: {item.case.target} is rebooted")

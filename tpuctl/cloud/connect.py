@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.cloud import capacity as capacity_module
 from tpuctl.cloud import clock as clock_module
+from tpuctl.cloud import events as events_module
 from tpuctl.cloud import gke, googleapis, identity, instances, leases, snapshot, watching, workloads
 from tpuctl.cloud import kube as kube_module
 from tpuctl.cloud import records as records_module
@@ -47,4 +48,5 @@ def connect(context: context_module.Context, *, clock: clock_module.WallClock | 
         identity=identity.KubeIdentity(kube),
         instances=instances.ComputeInstances(context, apis),
         changes=watching.KubeChanges(context, clock, kube=kube, slices=slices, reader=reader),
+        events=events_module.KubeEvents(kube, clock),
     )

@@ -39,12 +39,26 @@ UNREADABLE = (AttributeError, TypeError, ValueError, KeyError, IndexError)
 class Refused(Exception):
     """An answer that is no success; raised inside `cloud` only."""
 
-    def __init__(self, status: int, document: dict[str, Any] | None, retry_after_s: float | None) -> None:
+    def __init__(
+        self,
+        status: int,
+        document: dict[str, Any] | None,
+        retry_after_s: float | None,
+        *,
+        request_id: str = "",
+    ) -> None:
         super().__init__(f"HTTP status {status}")
         self.status = status
         self.document = document
         """The body if it is the service's own error format, else None."""
         self.retry_after_s = retry_after_s
+        self.request_id = clean(request_id, 100)
+        """What the service calls this request in its own logs; support asks for it. Empty: it did not say."""
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What a user passes on, for the details of an error."""
+        return (f"request id: {self.request_id}",) if self.request_id else ()
 
 
 class Malformed(Exception):

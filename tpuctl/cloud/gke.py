@@ -45,10 +45,7 @@ class GkePools:
         self._cluster = f"{self._parent}/clusters/{context.cluster}"
 
     def cluster(self) -> ports.Cluster:
-        found = self._read(
-            f"read cluster {self._context.cluster}",
-            lambda: self._call("get_cluster", {"name": self._cluster}),
-        )
+        found = self._read_of_cluster(f"read cluster {self._context.cluster}", "get_cluster", "name")
         return ports.Cluster(
             name=found.name,
             version=found.current_master_version,
@@ -78,9 +75,7 @@ class GkePools:
 
     def list(self) -> Sequence[fleet.NodePool]:
         """All node pools of the cluster, by name; those not made for a cube have an empty `reservation`."""
-        found = self._read(
-            "list node pools", lambda: self._call("list_node_pools", {"parent": self._cluster})
-        )
+        found = self._read_of_cluster("list node pools", "list_node_pools", "parent")
         return tuple(sorted((self._pool(item) for item in found.node_pools), key=lambda pool: pool.name))
 
     def create(self, spec: fleet.PoolSpec) -> ports.Operation:
@@ -189,6 +184,13 @@ class GkePools:
             conditions=tuple(_condition(condition) for condition in item.conditions),
         )
 
+    def _read_of_cluster(self, what: str, method: str, field: str) -> Any:
+        """A read that can only fail to find the cluster: then a wrong location is told from a wrong name."""
+        try:
+            return self._read(what, lambda: self._call(method, {field: self._cluster}))
+        except errors.NotFound as missing:
+            raise errors.NotFound(missing.message, hint=_where_to_look(self._context)) from missing
+
     def _read(self, what: str, attempt: Any) -> Any:
         return self._apis.read(attempt, what=what)
 
@@ -227,6 +229,16 @@ def parse_reservation_path(path: str, project: str) -> Aim:
     rest = dict(zip(parts[1::2], parts[2::2], strict=False))
     name = parts[0] if owner == project or not parts[0] else f"projects/{owner}/reservations/{parts[0]}"
     return Aim(name, rest.get("reservationBlocks", ""), rest.get("reservationSubBlocks", ""))
+
+
+def _where_to_look(context: context_module.Context) -> str:
+    """A regional cluster is not found by one of its zones, nor a zonal one by its region."""
+    other = context.region if context.location == context.zone else context.zone
+    kind = "regional" if context.location == context.zone else "zonal"
+    return (
+        f"context '{context.name}' says location {context.location}; "
+        f"a {kind} cluster needs location {other}; see: gcloud container clusters list"
+    )
 
 
 def _operation(item: Any) -> ports.Operation:

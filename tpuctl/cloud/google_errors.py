@@ -56,6 +56,15 @@ def is_error_body(body: dict[str, Any]) -> bool:
     return "error" in body and not ("name" in body or "kind" in body)
 
 
+def request_id(document: dict[str, Any] | None) -> str:
+    """The requestId of a google.rpc.RequestInfo in an error's details; empty if there is none."""
+    entries = (document or {}).get("details")
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("requestId"), str):
+            return str(entry["requestId"])
+    return ""
+
+
 def classify(error: BaseException) -> retry.Fault:
     """What a failed request means for the next attempt.
 
@@ -90,7 +99,9 @@ def translated(what: str, *, writing: bool = False) -> Iterator[None]:
     try:
         yield
     except cloud_errors.Refused as refused:
-        raise _from_refused(refused, what, writing=writing) from refused
+        found = _from_refused(refused, what, writing=writing)
+        found.details = (*found.details, *refused.facts)
+        raise found from refused
     except (cloud_errors.Malformed, json_format.ParseError) as malformed:
         hint = _UNKNOWN_OUTCOME if writing else "is a proxy or a sign-in page in between?"
         text = cloud_errors.clean(malformed, 200)

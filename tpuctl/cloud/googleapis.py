@@ -102,7 +102,9 @@ class GoogleApis:
         body = _parsed(response.content)
         if response.status_code >= _FIRST_ERROR:
             after_s = cloud_errors.retry_after_s(response.headers, moment)
-            raise cloud_errors.Refused(response.status_code, google_errors.error_of(body), after_s)
+            document = google_errors.error_of(body)
+            request_id = google_errors.request_id(document)
+            raise cloud_errors.Refused(response.status_code, document, after_s, request_id=request_id)
         if response.status_code >= _FIRST_NO_SUCCESS:
             return  # requests follows it
         if not isinstance(body, dict):

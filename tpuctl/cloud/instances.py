@@ -1,4 +1,4 @@
-"""VMs and reports of faulty hosts: the Instances port on google-cloud-compute over REST."""
+"""VMs, their resets and reports of faulty hosts: the Instances port on google-cloud-compute over REST."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tpuctl.ops import context as context_module
 
 REPORT = "reportHostAsFaulty"
+RESET = "reset"
 _SCHEME = "gce://"
 
 
@@ -70,14 +71,29 @@ class ComputeInstances:
             )
 
         def look() -> ports.Operation | None:
-            running = [item for item in self._reports(instance) if item.status is _RUNNING]
+            running = [item for item in self._of_kind(instance, REPORT) if item.status is _RUNNING]
             return running[-1] if running else None
 
         return self._apis.write(attempt, look=look, what=f"report the host of VM {instance.name}")
 
     def reports(self, instance: ports.Instance) -> Sequence[ports.Operation]:
         what = f"list the reports of VM {instance.name}"
-        return self._apis.read(lambda: self._reports(instance), what=what)
+        return self._apis.read(lambda: self._of_kind(instance, REPORT), what=what)
+
+    def reset(self, instance: ports.Instance, request_id: str) -> ports.Operation:
+        request = {**_place(instance), "instance": instance.name, "request_id": request_id}
+
+        def attempt() -> ports.Operation:
+            return _operation(
+                self._instances.reset_unary(request=request, retry=None, timeout=googleapis.TIMEOUT_S)
+            )
+
+        # The service itself knows the request again by its id: sending it once more is how to look.
+        return self._apis.write(attempt, look=lambda: None, what=f"reset VM {instance.name}")
+
+    def resets(self, instance: ports.Instance) -> Sequence[ports.Operation]:
+        what = f"list the resets of VM {instance.name}"
+        return self._apis.read(lambda: self._of_kind(instance, RESET), what=what)
 
     def operation(self, instance: ports.Instance, name: str) -> ports.Operation:
         request = {**_place(instance), "operation": name}
@@ -87,14 +103,14 @@ class ComputeInstances:
         )
         return _operation(found)
 
-    def _reports(self, instance: ports.Instance) -> Sequence[ports.Operation]:
+    def _of_kind(self, instance: ports.Instance, kind: str) -> Sequence[ports.Operation]:
         target = f"/zones/{instance.zone}/instances/{instance.name}"
         pager = self._operations.list(request=_place(instance), retry=None, timeout=googleapis.TIMEOUT_S)
-        # Whole, since a report that is not seen would be made twice.
+        # Whole, since a report or reset that is not seen would be made twice.
         found = [
             item
             for item in googleapis.whole(pager, "the list of operations is not whole")
-            if item.operation_type == REPORT and item.target_link.endswith(target)
+            if item.operation_type == kind and item.target_link.endswith(target)
         ]
         return tuple(map(_operation, sorted(found, key=lambda item: (item.insert_time, item.name))))
 

@@ -181,7 +181,12 @@ class Kube:
         document = _parsed(response.data)
         if response.status >= _FIRST_ERROR:
             status = kube_errors.status_of(document)
-            raise cloud_errors.Refused(response.status, status, _retry_after_s(response, status, moment))
+            raise cloud_errors.Refused(
+                response.status,
+                status,
+                _retry_after_s(response, status, moment),
+                request_id=response.headers.get("Audit-Id", ""),
+            )
         if response.status >= _FIRST_NO_SUCCESS:
             raise cloud_errors.Malformed(f"the server answered with a redirection ({response.status})")
         if not isinstance(document, dict):

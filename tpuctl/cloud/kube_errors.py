@@ -81,7 +81,9 @@ def translated(what: str, server: str, *, writing: bool = False) -> Iterator[Non
     try:
         yield
     except cloud_errors.Refused as refused:
-        raise _from_refused(refused, what, writing=writing) from refused
+        error = _from_refused(refused, what, writing=writing)
+        error.details = (*error.details, *refused.facts)
+        raise error from refused
     except cloud_errors.Malformed as malformed:
         hint = _UNKNOWN_OUTCOME if writing else "is a proxy or a sign-in page in between?"
         raise errors.Unavailable(f"cannot {what}: {malformed}", hint=hint) from malformed

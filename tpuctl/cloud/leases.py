@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tpuctl.cloud import kube as kube_module
 
 NOTE = "tpuctl.dev/note"
+TOLD = "tpuctl.dev/told"
 PATH = f"/apis/coordination.k8s.io/v1/namespaces/{home.NAMESPACE}/leases"
 
 
@@ -47,26 +48,30 @@ class KubeLeases:
             what=f"take lock {name}",
         )
 
-    def renew(self, lease: operations.Lease, holder: str, duration_s: float) -> operations.Lease:
+    def renew(
+        self, lease: operations.Lease, holder: str, duration_s: float, *, told: str = ""
+    ) -> operations.Lease:
         transitions = lease.transitions + (holder != lease.holder)
-        body = _body(_metadata(lease), holder, duration_s, lease.observed_at, transitions=transitions)
+        metadata = _metadata(lease, {TOLD: told} if told else {})
+        body = _body(metadata, holder, duration_s, lease.observed_at, transitions=transitions)
         return self._kube.write(
             functools.partial(self._send, "PUT", f"{PATH}/{lease.name}", body),
             look=lambda: self._renewed(lease, holder, transitions),
             what=f"write lock {lease.name}",
         )
 
-    def free(self, lease: operations.Lease, *, note: str) -> None:
+    def free(self, lease: operations.Lease, *, note: str = "") -> None:
+        left = {name: text for name, text in ((NOTE, note), (TOLD, lease.told)) if text}
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {**_metadata(lease), "annotations": {NOTE: note}},
+            "metadata": _metadata(lease, left),
             "spec": {"holderIdentity": "", "leaseTransitions": lease.transitions + 1},
         }
 
         def look() -> operations.Lease | None:
             found = self._look(lease.name)
-            return found if found is not None and found.note == note else None
+            return found if found is not None and not found.holder and found.note == note else None
 
         self._kube.write(
             functools.partial(self._send, "PUT", f"{PATH}/{lease.name}", body),
@@ -107,13 +112,14 @@ class KubeLeases:
         return None if answer is None else _lease(answer.document, answer.observed_at)
 
 
-def _metadata(lease: operations.Lease) -> dict[str, Any]:
+def _metadata(lease: operations.Lease, annotations: dict[str, str]) -> dict[str, Any]:
     """Of exactly this revision of the lock: a write with it is a conflict if the lock was changed."""
     return {
         "name": lease.name,
         "uid": lease.uid,
         "resourceVersion": lease.revision,
         "labels": {documents.MANAGED_BY: documents.OURS},
+        **({"annotations": annotations} if annotations else {}),
     }
 
 
@@ -137,6 +143,7 @@ def _body(
 
 def _lease(document: dict[str, Any], observed_at: datetime.datetime) -> operations.Lease:
     metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
+    annotations = metadata.get("annotations") or {}
     return operations.Lease(
         name=metadata.get("name") or "",
         uid=metadata.get("uid") or "",
@@ -146,5 +153,6 @@ def _lease(document: dict[str, Any], observed_at: datetime.datetime) -> operatio
         transitions=spec.get("leaseTransitions") or 0,
         revision=metadata.get("resourceVersion") or "",
         observed_at=observed_at,
-        note=(metadata.get("annotations") or {}).get(NOTE, ""),
+        note=annotations.get(NOTE, ""),
+        told=annotations.get(TOLD, ""),
     )

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.cloud import claims, clients, collector, documents, joining, parallel
-from tpuctl.model import fleet
+from tpuctl.cloud import records as records_module
+from tpuctl.model import fleet, records
 
 if TYPE_CHECKING:
     import datetime
@@ -18,9 +19,15 @@ if TYPE_CHECKING:
 
     from tpuctl.cloud import clock as clock_module
     from tpuctl.cloud import googleapis, kube, slices
-    from tpuctl.cloud import records as records_module
     from tpuctl.ops import context as context_module
     from tpuctl.ops import ports
+
+
+# A kind that is not known here is read, and stops us: it may claim cubes.
+_CLAIMS_SELECTOR = (
+    f"{records_module.KIND_LABEL},"
+    f"{records_module.KIND_LABEL} notin ({','.join(sorted(records.WITHOUT_CLAIMS))})"
+)
 
 
 class Read(NamedTuple):
@@ -95,7 +102,7 @@ class FleetReader:
         return _read(fleet.SourceName.PODS, listing)
 
     def _read_claims(self) -> Read:
-        listing = self._records.listing()
+        listing = self._records.listing(_CLAIMS_SELECTOR)
         source = fleet.Source(fleet.SourceName.CLAIMS, listing.revision, listing.observed_at)
         return Read(source, claims.claims_of(listing.items))
 

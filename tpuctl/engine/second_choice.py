@@ -22,6 +22,8 @@ def another_try(snapshot: fleet.Fleet, operation: operations.Operation) -> opera
     """
     came = {exchange.new: exchange.old for exchange in operation.exchanges}
     suspects = _broken(snapshot, operation.partitions) or tuple(came)
+    if not suspects:
+        return None
     tried = tuple(sorted({*operation.tried, *came}))
     found = _replacements(snapshot, operation, tried, len(suspects))
     if found is None:

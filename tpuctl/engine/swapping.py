@@ -63,6 +63,7 @@ class Why(enum.Enum):
     UNKNOWN_CUBE = "a cube of it is not known to the nodes, so its block cannot be told"
     NOT_A_MEMBER = "it has no such cube"
     MOVING = "it is being formed or taken apart"
+    SHAPE = "its shape is none that can be formed"
 
 
 _FORMING = (states.SliceState.CREATED, states.SliceState.NOT_CREATED, states.SliceState.ACTIVATING)
@@ -88,16 +89,21 @@ class Wish(NamedTuple):
     without: tuple[str, ...] = ()
     """Cubes not to use."""
     policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
+    in_place: bool = False
+    """If true, nothing is exchanged: a slice that is down is made again on its own partitions, under its
+    pods."""
 
 
 def plan_swap(
     snapshot: fleet.Fleet, item: fleet.Slice, wish: Wish
 ) -> SwapPlan | Whole | Impossible | placement.Refusal:
     """Choose which cubes of `item` go and which come, all of one block."""
-    if item.topology is None or item.topology.is_sub_slice:
-        return Impossible(Why.SUB_SLICE, str(item.raw_topology))
     if item.deleting or item.state in _FORMING:
         return Impossible(Why.MOVING, item.reason or str(item.state))
+    if wish.in_place:
+        return _in_place(snapshot, item)
+    if item.topology is None or item.topology.is_sub_slice:
+        return Impossible(Why.SUB_SLICE, str(item.raw_topology))
     members = {cube.id: cube for cube in snapshot.cubes_of(item)}
     unknown = sorted(set(item.partition_ids) - set(members))
     if not members:
@@ -120,6 +126,21 @@ def plan_swap(
         reasons=tuple(_reason(members.get(cube_id), wish, snapshot.observed_at) for cube_id in bad),
         pods=_pods(snapshot, item, bad),
         cordons=_cordons(members, bad),
+    )
+
+
+def _in_place(snapshot: fleet.Fleet, item: fleet.Slice) -> SwapPlan | Whole | Impossible:
+    if item.topology is None:
+        return Impossible(Why.SHAPE, item.raw_topology)
+    if item.state.is_ready:
+        return Whole(item)
+    return SwapPlan(
+        slice=item,
+        exchanges=(),
+        partitions=item.partition_ids,
+        reasons=(),
+        pods=_pods(snapshot, item, ()),
+        cordons=(),
     )
 
 
@@ -260,6 +281,8 @@ def _next_of_deform(operation: operations.Operation, world: World) -> Step:
         return Step(StepName.CLOSE if operation.aborting else StepName.DELETE)
     if item is None and world.labelled_hosts:
         return Step(StepName.WAIT_GONE)
+    if _must_restart(operation, world) and not operation.aborting:
+        return Step(StepName.RESTART_PODS)
     return Step(StepName.CLOSE)
 
 

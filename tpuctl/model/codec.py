@@ -105,6 +105,8 @@ def _typed(value: Any, wanted: Any, place: str) -> Any:
     fields = _fields(wanted)
     if fields:
         return _record(value, wanted, fields, place)
+    if wanted is float and type(value) is int:
+        return float(value)
     # bool is an int to Python, and a count that says "true" is a damaged file.
     if type(value) is not wanted:
         raise DumpError(f"{place}: expected {wanted.__name__}, found {value!r}")

@@ -136,6 +136,8 @@ class Lease(NamedTuple):
     """The server's time, by which expiry is judged."""
     note: str = ""
     """Why it is free, if somebody broke it."""
+    told: str = ""
+    """What its holder had to say when it last renewed it."""
 
     @property
     def is_held(self) -> bool:

@@ -12,7 +12,8 @@ import datetime  # noqa: TC003 - the codec resolves annotations at run time
 import enum
 from typing import NamedTuple
 
-from tpuctl.model import operations, reserved, topology  # noqa: TC001 - the codec resolves annotations at run time
+# The codec resolves annotations at run time.
+from tpuctl.model import declared, operations, reserved, topology  # noqa: TC001
 
 SCHEMA = 1
 """Version of the records' form."""
@@ -24,6 +25,7 @@ class ActionKind(enum.StrEnum):
     FINISH = "finish"
     """An open operation: carry it on."""
     SWAP = "swap"
+    """Without exchanges: the slice failed though its cubes are well, and is made again on them."""
     DEFORM = "deform"
     CREATE_POOL = "create-pool"
     RECREATE_POOL = "recreate-pool"
@@ -89,7 +91,10 @@ class Action:
     slices: tuple[str, ...] = ()
     """Running slices that it interrupts."""
     pods_restarted: int = 0
+    """Pods that cannot go on: whoever carries it out deletes them once their slice is gone, since they would
+    keep its hosts; their controllers make them again."""
     pods_kept: int = 0
+    """Pods on its hosts that are left alone."""
     voluntary: bool = False
     """If true, nothing is broken: it waits for a window."""
     facts: tuple[Fact, ...] = ()
@@ -116,8 +121,8 @@ class Guard(NamedTuple):
     """A limit and how it stands."""
 
     name: str
-    """`breaker`, `disruption budget`, `repair budget`, `pool operations`, `window`, `pause`, `first run`,
-    `churn`."""
+    """`view`, `first run`, `mode`, `pause`, `breaker`, `disruption budget`, `repair budget`,
+    `pool operations`, `window`, `churn`."""
     state: GuardState
     says: str
 
@@ -126,7 +131,9 @@ class Sighting(NamedTuple):
     """Something that has looked wrong since some time; acted on only after its grace, seen at least twice."""
 
     kind: str
-    """`pool-short`, `pool-error`, `unwanted`, `room`, `foreign-deletion`."""
+    """Of pools `pool-short`, `pool-error`; of cubes `trouble`, `seen-trouble`; of slices `unwanted`,
+    `foreign-deletion`, `room`, `made-room`, `slice-trouble`, `slice-worn`, `slice-down`, `slice-forming`,
+    `slice-no-spare`."""
     subject: str
     since: datetime.datetime
     cycles: int
@@ -145,7 +152,7 @@ class Attempt(NamedTuple):
     """Failed attempts at one action; the next one waits."""
 
     action: str
-    """`Action.id`."""
+    """`Action.id`; `again/UNIT` counts how often the world has undone a slice or gang that was formed."""
     failures: int
     last_at: datetime.datetime
     why: str
@@ -156,6 +163,7 @@ class Formed(NamedTuple):
 
     name: str
     uid: str
+    """Empty: the loop is about to form it, or has itself taken it apart; nobody else deleted it."""
     since: datetime.datetime
 
 
@@ -254,6 +262,10 @@ class PlanFile:
     fleet: str
     spec_digest: str
     policy_digest: str
+    pool_policy: str
+    """The context's workload policy when it was made."""
+    spec: declared.FleetSpec
+    """The declared state itself: what the plan is judged by when it is applied."""
     observed_at: datetime.datetime
     expires_at: datetime.datetime
     actions: tuple[Action, ...]

@@ -1,4 +1,4 @@
-"""Operations and holds as text, and back.
+"""Operations, holds and repairs as text, and back.
 
 A record that cannot be read is an error and stops whoever needed it: read as "nothing", it would free cubes
 that an unfinished operation claims.
@@ -15,6 +15,17 @@ T = TypeVar("T")
 
 OPERATION = "operation"
 HOLD = "hold"
+RECONCILE = "reconcile"
+"""What the reconcile loop remembers."""
+PAUSE = "pause"
+HISTORY = "history"
+PLAN = "plan"
+"""Marks a plan file as used."""
+REPAIR = "repair"
+"""One open repair; a reboot that runs keeps its cube."""
+REPAIR_LEDGER = "repair-ledger"
+WITHOUT_CLAIMS = frozenset({RECONCILE, PAUSE, HISTORY, PLAN, REPAIR_LEDGER})
+"""Kinds that keep no cube from placement. Of a kind that is not known here it cannot be told."""
 
 
 class DamagedRecord(errors.TpuctlError):
@@ -27,14 +38,7 @@ def write_operation(operation: operations.Operation) -> str:
 
 def read_operation(text: str, name: str) -> operations.Operation:
     """Raises DamagedRecord; a record of a newer form is one too."""
-    document = _parsed(text, name)
-    schema = document.get("schema")
-    if schema != operations.SCHEMA:
-        raise DamagedRecord(
-            f"record {name} has form {schema!r}, this tpuctl reads {operations.SCHEMA}",
-            hint="use the version of tpuctl that wrote it, or a newer one",
-        )
-    return _decoded(document, operations.Operation, name)
+    return read(text, name, operations.Operation, schema=operations.SCHEMA)
 
 
 def write_hold(hold: operations.Hold) -> str:
@@ -44,6 +48,22 @@ def write_hold(hold: operations.Hold) -> str:
 def read_hold(text: str, name: str) -> operations.Hold:
     """Raises DamagedRecord."""
     return _decoded(_parsed(text, name), operations.Hold, name)
+
+
+def write(value: object) -> str:
+    """Any record of the model as text, the same for the same value."""
+    return json.dumps(codec.encode(value), sort_keys=True)
+
+
+def read(text: str, name: str, kind: type[T], *, schema: int | None = None) -> T:
+    """Read what `write` wrote; `schema` is the form that it must carry. Raises DamagedRecord."""
+    document = _parsed(text, name)
+    if schema is not None and document.get("schema") != schema:
+        raise DamagedRecord(
+            f"record {name} has form {document.get('schema')!r}, this tpuctl reads {schema}",
+            hint="use the version of tpuctl that wrote it, or a newer one",
+        )
+    return _decoded(document, kind, name)
 
 
 def _parsed(text: str, name: str) -> dict[str, Any]:

@@ -52,8 +52,12 @@ def deform(
     *,
     wait: bool = True,
     timeout_s: float = waiting.DEFAULT_GONE_TIMEOUT_S,
+    with_pods: bool = False,
 ) -> float:
     """Delete what was shown, if it still is what was shown; returns the seconds waited.
+
+    Pods outlive their slice and keep its chips, unless `with_pods`: those that ran on it are deleted once it
+    is gone. Then it must be waited for.
 
     Raises Conflict if a lock is held, another operation is open, the slice was replaced, or pods have come
     that the user did not see; TimedOut.
@@ -62,7 +66,7 @@ def deform(
     started_s = ports.clock.monotonic_s()
     with locking.held(ports, reporter, locking.slice_lock(before.name)) as lock:
         fenced = locking.fenced(ports, lock)
-        entry = journal.of_slice(fenced, before.name) or _begin(fenced, prepared)
+        entry = journal.of_slice(fenced, before.name) or _begin(fenced, prepared, with_pods=with_pods)
         if entry is None:
             return 0.0
         if not _is_ours(entry, before):
@@ -91,7 +95,7 @@ def finish_earlier(ports: ports_module.Ports, reporter: ports_module.Reporter, n
     return True
 
 
-def _begin(ports: ports_module.Ports, prepared: Prepared) -> journal.Entry | None:
+def _begin(ports: ports_module.Ports, prepared: Prepared, *, with_pods: bool) -> journal.Entry | None:
     """Look again, and write the operation down; None if the slice is gone by itself."""
     now = prepare(ports, prepared.slice.name, force_foreign=True)
     if now is None:
@@ -112,8 +116,17 @@ def _begin(ports: ports_module.Ports, prepared: Prepared) -> journal.Entry | Non
             old_uid=item.uid,
             old_partitions=item.partition_ids,
             partitions=(),
+            pods=_pods(now) if with_pods else (),
             priority=item.priority,
         ),
+    )
+
+
+def _pods(shown: Prepared) -> tuple[operations.PodRef, ...]:
+    """In the record, so that whoever finishes the operation ends them too."""
+    return tuple(
+        operations.PodRef(pod.namespace, pod.name, pod.uid, pod.node, replaced=True)
+        for pod in shown.radius.pods
     )
 
 

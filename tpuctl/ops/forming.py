@@ -100,12 +100,22 @@ def prepare(ports: ports_module.Ports, name: str, wish: placement.Request) -> Pr
     the cubes that were named, DoesNotFit with counted reasons if there is no room.
     """
     snapshot, resolved = _observe(ports, wish)
-    decision = forming.plan_form(snapshot, name, resolved)
+    return decided(snapshot, name, resolved)
+
+
+def decided(snapshot: fleet.Fleet, name: str, wish: placement.Request) -> Prepared:
+    """Decide on a snapshot with `SOURCES`; the wish is in ids. Raises as `prepare` does."""
+    decision = forming.plan_form(snapshot, name, wish)
     if isinstance(decision, placement.Refusal):
-        raise refusals.error_for(snapshot, decision, resolved)
+        raise refusals.error_for(snapshot, decision, wish)
     if isinstance(decision, forming.Clash):
         raise refusals.clash(decision)
     return Prepared(snapshot=snapshot, slice_name=name, plan=decision, priority=wish.priority or 0)
+
+
+def look(ports: ports_module.Ports) -> fleet.Fleet:
+    """A snapshot to decide on."""
+    return leftovers.with_leftovers(ports.fleet.observe(SOURCES))
 
 
 def _observe(ports: ports_module.Ports, wish: placement.Request) -> tuple[fleet.Fleet, placement.Request]:
@@ -114,7 +124,7 @@ def _observe(ports: ports_module.Ports, wish: placement.Request) -> tuple[fleet.
     Nodes know ids only. The names that a reservation gives to blocks and sub-blocks are asked for when one
     was used, since the client for them takes longer to load than all the rest.
     """
-    snapshot = leftovers.with_leftovers(ports.fleet.observe(SOURCES))
+    snapshot = look(ports)
     try:
         return snapshot, naming.resolve(snapshot, wish)
     except errors.NotFound:

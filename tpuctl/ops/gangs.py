@@ -46,7 +46,7 @@ def prepare(
     first = forming.prepare(ports, names[0], wish)
     resolved = naming.resolve(first.snapshot, wish)
     found = [first]
-    snapshot = _with(first.snapshot, first)
+    snapshot = beside(first.snapshot, first)
     for name in names[1:]:
         plan = decisions.plan_form(snapshot, name, resolved)
         if isinstance(plan, placement.Refusal):
@@ -60,7 +60,7 @@ def prepare(
         if isinstance(plan, decisions.Clash):
             raise refusals.clash(plan)
         found.append(dataclasses.replace(first, slice_name=name, plan=plan))
-        snapshot = _with(snapshot, found[-1])
+        snapshot = beside(snapshot, found[-1])
     return tuple(found)
 
 
@@ -109,19 +109,20 @@ def _form_missing(
             journal.refuse_if_open(fenced, name)
         with locking.held(ports, reporter, locking.PLACEMENT) as choice:
             prepared = prepare(ports, names, wish)
-            started = _start_all(
+            started = start_all(
                 locking.fenced(ports, *locks, choice), reporter, prepared, timeout_s=timeout_s
             )
         return _finish_all(fenced, reporter, prepared, started, wait=wait, timeout_s=timeout_s)
 
 
-def _start_all(
+def start_all(
     ports: ports_module.Ports,
     reporter: ports_module.Reporter,
     prepared: Sequence[forming.Prepared],
     *,
     timeout_s: float,
 ) -> list[forming.Started | None]:
+    """Start all that was decided, or take back what was started and raise why."""
     started: list[forming.Started | None] = []
     try:
         for one in prepared:
@@ -170,7 +171,7 @@ def _finish_all(
     return outcomes
 
 
-def _with(snapshot: fleet.Fleet, prepared: forming.Prepared) -> fleet.Fleet:
+def beside(snapshot: fleet.Fleet, prepared: forming.Prepared) -> fleet.Fleet:
     """The snapshot as it will be when this slice exists."""
     if isinstance(prepared.plan, decisions.Unchanged):
         return snapshot

@@ -9,6 +9,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Self
 
 from tpuctl.model import errors, names, operations, records
+from tpuctl.ops import locking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +50,8 @@ def begin(ports: ports_module.Ports, operation: operations.Operation) -> Entry:
     name = _record_name(operation.slice_name)
     try:
         record = ports.records.create(name, records.OPERATION, records.write_operation(operation))
+    except locking.LostLock:
+        raise
     except errors.Conflict as conflict:
         raise _somebody_elses(of_slice(ports, operation.slice_name), operation.slice_name) from conflict
     return Entry(operation=operation, record=record)

@@ -53,6 +53,7 @@ class Lock:
         self._lease = lease
         self._holder = holder
         self._duration_s = stretched(ports.clock, DURATION_S)
+        self._told = lease.told
         self._renewed_s = ports.clock.monotonic_s()
 
     @property
@@ -74,7 +75,7 @@ class Lock:
 
     def _renew(self, found: operations.Lease) -> None:
         try:
-            self._lease = self._ports.leases.renew(found, self._holder, self._duration_s)
+            self._lease = self._ports.leases.renew(found, self._holder, self._duration_s, told=self._told)
         except errors.Conflict as conflict:
             raise LostLock(
                 f"lock {found.name} was changed by somebody else; nothing more was written"
@@ -101,7 +102,7 @@ def held(
     A lock that cannot be given back is no failure of what was done under it: it ends by itself.
     """
     holder = ports.identity.actor()
-    lock = Lock(ports, _acquire(ports, reporter, name, holder, wait_s), holder)
+    lock = Lock(ports, acquire(ports, reporter, name, holder, wait_s), holder)
     try:
         yield lock
     except BaseException:
@@ -125,6 +126,7 @@ def fenced(ports: ports_module.Ports, *locks: Lock) -> ports_module.Ports:
         pools=_Pools(ports.pools, fence),
         records=_Records(ports.records, fence),
         workloads=_Workloads(ports.workloads, fence),
+        instances=_Instances(ports.instances, fence),
     )
 
 
@@ -140,9 +142,10 @@ def break_lock(ports: ports_module.Ports, name: str, *, reason: str) -> operatio
     return found
 
 
-def _acquire(
+def acquire(
     ports: ports_module.Ports, reporter: ports_module.Reporter, name: str, holder: str, wait_s: float
 ) -> operations.Lease:
+    """Take a lock that is free, expired or left by a dead process; raises Conflict that names the holder."""
     end_s = ports.clock.monotonic_s() + stretched(ports.clock, wait_s)
     duration_s = stretched(ports.clock, DURATION_S)
     told = False
@@ -153,8 +156,11 @@ def _acquire(
                 return ports.leases.create(name, holder, duration_s)
             why_free = _why_free(ports, found)
             if why_free:
-                reporter.warn(f"lock {name} {why_free}; it was taken over")
-                return ports.leases.renew(found, holder, duration_s)
+                if found.holder or found.note:
+                    reporter.warn(f"lock {name} {why_free}; it was taken over")
+                return ports.leases.renew(found, holder, duration_s, told=found.told)
+        except LostLock:
+            raise  # another lock, without which this one is not to be had
         except errors.Conflict:
             found = ports.leases.get(name)  # somebody was faster
             if found is None:
@@ -296,3 +302,23 @@ class _Workloads:
     def delete_pod(self, namespace: str, name: str, *, uid: str) -> None:
         self._fence.check()
         self._workloads.delete_pod(namespace, name, uid=uid)
+
+
+class _Instances:
+    def __init__(self, instances: ports_module.Instances, fence: _Fence) -> None:
+        self._fence = fence
+        self.get = instances.get
+        self.reports = instances.reports
+        self.resets = instances.resets
+        self.operation = instances.operation
+        self._instances = instances
+
+    def report_faulty(
+        self, instance: ports_module.Instance, report: ports_module.FaultReport
+    ) -> ports_module.Operation:
+        self._fence.check()
+        return self._instances.report_faulty(instance, report)
+
+    def reset(self, instance: ports_module.Instance, request_id: str) -> ports_module.Operation:
+        self._fence.check()
+        return self._instances.reset(instance, request_id)

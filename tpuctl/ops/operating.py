@@ -6,11 +6,14 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import second_choice
-from tpuctl.model import errors, operations
+from tpuctl.model import errors, operations, states
 from tpuctl.ops import journal, locking, running, swapping, waiting
 
 if TYPE_CHECKING:
     from tpuctl.ops import ports as ports_module
+
+
+_FORMING = frozenset({states.SliceState.CREATED, states.SliceState.NOT_CREATED, states.SliceState.ACTIVATING})
 
 
 def resume(
@@ -34,6 +37,28 @@ def resume(
         runner = running.Runner(fenced, reporter, entry, timeout_s=timeout_s)
         runner.run()
         return runner.operation
+
+
+def let_go(ports: ports_module.Ports, reporter: ports_module.Reporter, operation_id: str) -> bool:
+    """Close a forming of which nothing but waiting is left; false, and nothing done, if there is more to it.
+
+    Its Slice is there as it was asked for and the service goes on by itself. What becomes of it is seen by
+    whoever looks at the fleet; an open record would only keep others from acting on it. Raises what `resume`
+    raises.
+    """
+    slice_name = journal.find(ports, operation_id).operation.slice_name
+    with locking.held(ports, reporter, locking.slice_lock(slice_name)) as lock:
+        fenced = locking.fenced(ports, lock)
+        entry = journal.find(fenced, operation_id)
+        found, item = entry.operation, fenced.slices.get(slice_name)
+        if found.kind is not operations.Kind.FORM or found.aborting:
+            return False
+        if item is None or item.deleting or item.state not in _FORMING:
+            return False
+        if set(item.partition_ids) != set(found.partitions):
+            return False
+        entry.close(fenced)
+    return True
 
 
 def abort(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuctl.model import errors
+from tpuctl.model import errors, states
 from tpuctl.ops import locking
 from tpuctl.ops import ports as ports_module
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from tpuctl.model import fleet
     from tpuctl.ops import waiting
 
+CREATE_POOL, DELETE_POOL, UPDATE_CLUSTER = "CREATE_NODE_POOL", "DELETE_NODE_POOL", "UPDATE_CLUSTER"
 POLL_S = 10.0
 BUSY_PAUSE_S = 30.0
+_Status = ports_module.OperationStatus
 
 
 def start(
@@ -38,15 +40,58 @@ def start(
 
 def finish(ports: ports_module.Ports, deadline: waiting.Deadline, operation: ports_module.Operation) -> None:
     """Wait for one operation; raises TpuctlError if it failed."""
-    while operation.status is ports_module.OperationStatus.RUNNING:
+    while operation.status is _Status.RUNNING:
         if not deadline.pause(POLL_S):
             raise errors.TimedOut(
                 f"operation {operation.name} ({operation.kind} {operation.target}) is still running",
                 hint="it goes on; run the command again to wait for it",
             )
-        operation = ports.pools.operation(operation.name)
-    if operation.status is ports_module.OperationStatus.FAILED:
+        operation = current(ports, operation)
+    if operation.status is _Status.FAILED:
         raise errors.TpuctlError(f"{operation.kind} {operation.target} failed: {operation.error}")
+
+
+def current(ports: ports_module.Ports, operation: ports_module.Operation) -> ports_module.Operation:
+    """How an operation stands now; raises NotFound if neither it nor what it was about tells.
+
+    The service forgets old operations. Then the resource itself is read: it says what came of it.
+    """
+    try:
+        return ports.pools.operation(operation.name)
+    except errors.NotFound:
+        told = _by_its_resource(ports, operation)
+        if told is None:
+            raise
+        return told
+
+
+def _by_its_resource(
+    ports: ports_module.Ports, operation: ports_module.Operation
+) -> ports_module.Operation | None:
+    if operation.kind == UPDATE_CLUSTER:
+        cluster = ports.pools.cluster()
+        if cluster.slice_controller:
+            return operation._replace(status=_Status.DONE)
+        return None if cluster.status == "RUNNING" else operation
+    pool = next((pool for pool in ports.pools.list() if pool.name == operation.target), None)
+    if operation.kind == DELETE_POOL:
+        return _ended(operation, going_on=states.PoolStatus.STOPPING, pool=pool, good=pool is None)
+    if operation.kind == CREATE_POOL:
+        return _ended(operation, going_on=states.PoolStatus.PROVISIONING, pool=pool, good=pool is not None)
+    return None
+
+
+def _ended(
+    operation: ports_module.Operation, *, going_on: states.PoolStatus, pool: fleet.NodePool | None, good: bool
+) -> ports_module.Operation:
+    """The operation as its node pool shows it: still running, done, or over without effect."""
+    if pool is not None and pool.status is going_on:
+        return operation
+    if good:
+        return operation._replace(status=_Status.DONE)
+    there = f"the pool is {pool.raw_status}" if pool is not None else "there is no such pool"
+    error = f"the service has forgotten operation {operation.name}, and {there}"
+    return operation._replace(status=_Status.FAILED, error=error)
 
 
 class Batch:
@@ -87,8 +132,8 @@ class Batch:
 
     def _adopt(self, pools: set[str]) -> None:
         for operation in self._ports.pools.operations() if pools else ():
-            running = operation.status is ports_module.OperationStatus.RUNNING
-            if running and operation.kind == "CREATE_NODE_POOL" and operation.target in pools:
+            running = operation.status is _Status.RUNNING
+            if running and operation.kind == CREATE_POOL and operation.target in pools:
                 self._running[operation.name] = operation
 
     def _try(self, spec: fleet.PoolSpec) -> bool:
@@ -113,12 +158,11 @@ class Batch:
     def _collect(self) -> None:
         found = {operation.name: operation for operation in self._ports.pools.operations()}
         for name, before in list(self._running.items()):
-            # The service forgets old operations: one that is missing from the list is asked for by name.
-            now = found.get(name) or self._ports.pools.operation(name)
-            if now.status is ports_module.OperationStatus.RUNNING:
+            now = found.get(name) or current(self._ports, before)
+            if now.status is _Status.RUNNING:
                 continue
             del self._running[name]
-            if now.status is ports_module.OperationStatus.FAILED:
+            if now.status is _Status.FAILED:
                 self._fail(before.target, now.error)
             else:
                 self._done += 1

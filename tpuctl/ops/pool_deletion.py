@@ -37,9 +37,13 @@ def execute(
     reporter: ports_module.Reporter,
     pools: Sequence[fleet.NodePool],
     *,
+    wait: bool = True,
     timeout_s: float = carving.DEFAULT_TIMEOUT_S,
 ) -> None:
-    """Delete them, looking again first. Raises what `prepare` raises, and TimedOut."""
+    """Delete them, looking again first; with `wait` false, leave the rest to GKE once it has begun.
+
+    Raises what `prepare` raises, and TimedOut.
+    """
     with locking.held(ports, reporter, locking.POOLS) as lock:
         with locking.held(ports, reporter, locking.PLACEMENT) as choice:
             # While nobody chooses cubes: no slice can be formed on these pools between look and deletion.
@@ -48,7 +52,7 @@ def execute(
             deadline = waiting.Deadline.after(fenced.clock, timeout_s)
             started = [_start(fenced, reporter, deadline, pool) for pool in pools]
         fenced = locking.fenced(ports, lock)
-        for operation in started:
+        for operation in started if wait else ():
             operations.finish(fenced, waiting.Deadline.after(fenced.clock, timeout_s), operation)
     reporter.going_on("")
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tpuctl.model import topology
 
+TICK_S = 10.0
+"""A watched fleet is shown at least so often; seconds of the context."""
 PoolSpec = fleet.PoolSpec
 ReservedBlock = fleet.ReservedBlock
 
@@ -173,7 +175,7 @@ class Record(NamedTuple):
 
     name: str
     kind: str
-    """`operation` or `hold`."""
+    """One of the words in `tpuctl.model.records`."""
     text: str
     """JSON."""
     uid: str
@@ -212,12 +214,20 @@ class Leases(Protocol):
         """Raises Conflict if it exists."""
         ...
 
-    def renew(self, lease: operations.Lease, holder: str, duration_s: float) -> operations.Lease:
-        """Write holder and time; a new holder counts as a transition. Raises Conflict if it was changed."""
+    def renew(
+        self, lease: operations.Lease, holder: str, duration_s: float, *, told: str = ""
+    ) -> operations.Lease:
+        """Write holder and time; a new holder counts as a transition. Raises Conflict if it was changed.
+
+        `told` is what the holder has to say to whoever looks at the lock.
+        """
         ...
 
-    def free(self, lease: operations.Lease, *, note: str) -> None:
-        """Take the holder's name off and leave a note why. Raises Conflict if it was changed."""
+    def free(self, lease: operations.Lease, *, note: str = "") -> None:
+        """Take the holder's name off, and leave a note why and what it told last.
+
+        Raises Conflict if it was changed.
+        """
         ...
 
     def delete(self, lease: operations.Lease) -> None:
@@ -307,6 +317,38 @@ class Instances(Protocol):
 
     def operation(self, instance: Instance, name: str) -> Operation: ...
 
+    def reset(self, instance: Instance, request_id: str) -> Operation:
+        """Start a reset: the guest loses its memory, the VM keeps its host and its disks.
+
+        `request_id` is a UUID: the service knows a repeated request by it and begins nothing anew. Raises
+        Busy if the VM is not RUNNING, NotFound if it is gone.
+        """
+        ...
+
+    def resets(self, instance: Instance) -> Sequence[Operation]:
+        """Resets of this VM that the service remembers, oldest first, whoever asked for them."""
+        ...
+
+
+class About(NamedTuple):
+    """The object that an event is about; both kinds belong to no namespace."""
+
+    kind: str
+    """`Slice` or `Node`."""
+    name: str
+    uid: str
+
+
+class Events(Protocol):
+    """Kubernetes Events, for those who look at an object with kubectl describe."""
+
+    def emit(self, about: About, reason: str, message: str, *, warning: bool = False) -> None:
+        """Say something about an object.
+
+        The same words about the same object are counted in one Event, and written at most once in a while.
+        """
+        ...
+
 
 class Sighting(NamedTuple):
     """What a watch sees: the fleet now, or why nothing new can be told."""
@@ -327,12 +369,14 @@ class Changes(Protocol):
         silence_s: float,
         reread_s: float,
         timeout_s: float | None,
+        tick_s: float = TICK_S,
     ) -> Iterator[Sighting]:
         """Yield a sighting at first and after every change or change of trouble, until `timeout_s` is over.
 
-        Nodes and slices are watched, other sources read again every `reread_s`. A stream that is silent for
-        `silence_s` (real seconds), breaks, or has expired is begun again from a whole list, so that nothing
-        is missed for ever. Raises NotPermitted and NotFound; anything that may pass is told as trouble.
+        One comes at least every `tick_s`, since ages grow while nothing happens. Nodes and slices are
+        watched, other sources read again every `reread_s`. A stream that is silent for `silence_s` (real
+        seconds), breaks, or has expired is begun again from a whole list, so that nothing is missed for ever.
+        Raises NotPermitted and NotFound; anything that may pass is told as trouble.
         """
         ...
 
@@ -371,3 +415,4 @@ class Ports:
     identity: Identity
     instances: Instances
     changes: Changes
+    events: Events

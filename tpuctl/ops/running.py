@@ -115,7 +115,8 @@ class Runner:
         operation = self.operation
         item = self._ports.slices.get(operation.slice_name)
         is_ready = item is not None and item.state.is_ready and not item.deleting
-        restarts = is_ready or operation.intent is _Intent.RESTARTING
+        is_gone = operation.kind is operations.Kind.DEFORM and operation.intent is not _Intent.PLANNED
+        restarts = is_ready or is_gone or operation.intent is _Intent.RESTARTING
         cordons = restarts or operation.intent is _Intent.PLANNED or operation.aborting
         marks = self._ports.workloads.marked(operation.cordons, operation.id) if cordons else {}
         replaced = [pod for pod in operation.pods if pod.replaced]
@@ -125,7 +126,7 @@ class Runner:
             slice=item,
             labelled_hosts=self._ports.slices.labelled_hosts(operation.slice_name),
             cordoned=tuple(host for host, is_marked in marks.items() if is_marked),
-            live_pods=self._ports.workloads.live_pods(replaced) if restarts else frozenset(),
+            live_pods=self._ports.workloads.live_pods(replaced) if restarts and replaced else frozenset(),
             hosts=frozenset(marks),
         )
 
@@ -262,7 +263,7 @@ class Runner:
             self._reporter.warn(f"{why}; the same cubes again")
             self._take_back(item)
             return
-        if self._gives_in and self.operation.aborting:
+        if not self.operation.exchanges or (self._gives_in and self.operation.aborting):
             self._end_broken(item, why)
         raise self._stopped(f"slice {item.name} does not form ({why}), and no other cubes are left to try")
 
@@ -276,6 +277,8 @@ class Runner:
         if found is not None:
             self._reporter.warn(f"{why}; trying other cubes: {_listed(operation, found)}")
             return found
+        if not operation.exchanges:
+            return None  # it has its own cubes: there is nothing to go back to
         if second_choice.can_form(snapshot, operation, operation.old_partitions):
             self._reporter.warn(f"{why}; no other cube will do, going back to the old ones")
             return second_choice.way_back(operation)

@@ -38,6 +38,8 @@ class Wish:
     policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
     accept_job_failure: bool = False
     """If true, go ahead although a Job cannot bear the restarts and will fail as a whole."""
+    in_place: bool = False
+    """If true, exchange nothing: make a slice that is down again on its own cubes, under its pods."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -224,6 +226,7 @@ def _in_ids(snapshot: fleet.Fleet, wish: Wish) -> swapping.Wish:
         allow_degraded=wish.allow_degraded,
         include_degraded=wish.include_degraded,
         policy=wish.policy,
+        in_place=wish.in_place,
     )
 
 

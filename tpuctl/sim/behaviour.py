@@ -166,6 +166,10 @@ class Behaviour:
     """If true, the slice controller cannot be switched off while Slices exist. Assumed: published is only the
     order to follow (no Slices first), not what happens otherwise."""
 
+    operation_memory_s: float = 3_650 * DAY_S
+    """For so long after its end an operation can be read. Assumed: that operations expire is known from
+    clients that stumbled over it, after what time is not published; ten years keep any rehearsal readable."""
+
     # Compute Engine
 
     policy_operation_s: float = 2.0

@@ -6,17 +6,17 @@ a broken host cannot be made. Pools may take any cubes of the block, which favou
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import mix
+from tpuctl.engine.maximizer import turn
 from tpuctl.engine.simulation import floor
 from tpuctl.model import topology
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tpuctl.engine.simulation import kinds
 
@@ -202,7 +202,7 @@ class PoolFloor:
             self.loose.add(cube)
             self._add(self._loose_counts(cube), +1)
 
-    def _change(self, cube: int, act: collections.abc.Callable[[], object]) -> None:
+    def _change(self, cube: int, act: Callable[[], object]) -> None:
         """Do something to a cube, with the counters and its pool's state kept true."""
         pool = self.pools.get(self.home.get(cube, -1))
         if pool is None:
@@ -290,34 +290,23 @@ class MaximizerFloor(PoolFloor):
 
     def round(self, waiting: Iterable[kinds.Kind]) -> None:
         """One turn of the loop; `waiting` from the oldest on."""
-        for pool in [pool for pool in self.pools.values() if pool.state is State.DOWN]:
-            self._delete(pool)
-        ahead = collections.Counter(
-            pool.kind.number
-            for pool in self.pools.values()
-            if pool.kind is not None and pool.state in (State.FORMING, State.READY)
-        )
-        wanted = list(waiting)
-        keep = collections.Counter(kind.number for kind in wanted)
-        usable = self._usable(keep)
-        for kind in wanted:
-            if ahead[kind.number]:
-                ahead[kind.number] -= 1
-            elif max(kind.cubes, 1) <= len(usable):
-                self._carve(kind, [usable.pop() for _ in range(max(kind.cubes, 1))])
-            if not usable:
-                return
+        standing = [self._standing(pool) for pool in self.pools.values() if pool.state is not State.BUSY]
+        bad = {*self.broken, *self.away, *self.closed}
+        played = turn.play(standing, {0: self.loose}, [_want(kind) for kind in waiting], bad)
+        for sick in played.deletes:
+            self._delete(self.pools[sick.name])
+        for make in played.makes:
+            self._carve(make.want.name, list(make.cubes))
 
-    def _usable(self, keep: collections.Counter[int]) -> list[int]:
-        """Healthy cubes that are loose or in ready pools beyond those that somebody waits for."""
-        usable = sorted((cube for cube in self.loose if not self._is_bad(cube)), reverse=True)
-        for pool in self.pools.values():
-            if pool.state is State.READY and pool.kind is not None:
-                if keep[pool.kind.number] > 0:
-                    keep[pool.kind.number] -= 1
-                else:
-                    usable[:0] = pool.cubes
-        return usable
+    @staticmethod
+    def _standing(pool: Pool) -> turn.Pool:
+        return turn.Pool(
+            name=pool.number,
+            cubes=pool.cubes,
+            serves=None if pool.kind is None else pool.kind.number,
+            is_sick=pool.state is State.DOWN,
+            is_idle=pool.state is State.READY and pool.kind is not None,
+        )
 
     def _carve(self, kind: kinds.Kind, cubes: list[int]) -> None:
         """Make a pool; idle pools that lose a cube to it are deleted first."""
@@ -332,6 +321,10 @@ class MaximizerFloor(PoolFloor):
 
     def _suits(self, pool: Pool, kind: kinds.Kind, needed: int) -> bool:  # noqa: ARG002 (a pool has one shape)
         return pool.kind is kind
+
+
+def _want(kind: kinds.Kind) -> turn.Want:
+    return turn.Want(kind, (turn.Size(kind.number, max(kind.cubes, 1)),))
 
 
 def carve(cubes: int) -> tuple[int, ...]:

@@ -62,10 +62,18 @@ class Operations:
         self._running: dict[str, Operation] = {}
 
     def __iter__(self) -> Iterator[Operation]:
-        return iter(self._all.values())
+        """Those that the service still knows."""
+        return iter([operation for operation in self._all.values() if self._is_known(operation)])
 
     def get(self, name: str) -> Operation | None:
-        return self._all.get(name)
+        """None for a name that never was, or was forgotten."""
+        found = self._all.get(name)
+        return found if found is not None and self._is_known(found) else None
+
+    def _is_known(self, operation: Operation) -> bool:
+        if operation.ended_s is None:
+            return True
+        return self._clock.now_s - operation.ended_s <= self._behaviour.operation_memory_s
 
     def on_pool(self, pool: str) -> Operation | None:
         """Return the operation that runs on this pool."""

@@ -1,0 +1,267 @@
+"""Findings made into cases that a person can decide on: what, why, on whom, for how long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tpuctl.engine import blast
+from tpuctl.engine.health import hosts as host_evidence
+from tpuctl.engine.remediation import failovers, findings, ladder, rules
+from tpuctl.model import declared, health, repairs, states, topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tpuctl.engine.remediation import world as worlds
+    from tpuctl.model import fleet, operations
+
+Remedy = declared.Remedy
+Ailment = repairs.Ailment
+Standing = findings.Standing
+_PROOFS = 12
+"""So many lines of evidence are kept with a case."""
+
+
+class Examined(NamedTuple):
+    """What is to be done about one cube."""
+
+    cases: tuple[repairs.Case, ...]
+    """The strongest remedy first. More than one only for several hosts."""
+    unsure: frozenset[str]
+    """Hosts about which nothing sure can be said now; empty text: the whole cube."""
+    says: tuple[str, ...]
+    """What is not well and gets no remedy now, as people read it."""
+
+    def is_unsure_about(self, host: str) -> bool:
+        return "" in self.unsure or host in self.unsure
+
+
+def examine(world: worlds.World, cube: fleet.Cube) -> Examined:
+    """What is wrong with a cube, and the cases that follow."""
+    spec = world.block_spec(cube)
+    if spec is None:
+        return Examined((), frozenset(), ())
+    at_work = [claim.holder for claim in world.snapshot.claims if _is_of(world, claim, cube)]
+    if at_work:
+        return Examined((), frozenset({""}), (f"cube {cube.id}: {at_work[0]} is open",))
+    busy = findings.at_work(world, cube)
+    found = findings.of_hosts(world, cube)
+    answers = failovers.of_cube(world, cube, found, busy=bool(busy))
+    leaving = [answer for answer in answers if isinstance(answer, failovers.Failover)]
+    if leaving:
+        return Examined(tuple(_failover(world, cube, answer) for answer in leaving), frozenset(), ())
+    staying = [answer for answer in answers if isinstance(answer, failovers.Stays)]
+    told = [answer.why for answer in staying]
+    if busy:
+        return Examined((), frozenset(), (f"cube {cube.id}: {busy}", *told))
+    return _of_findings(world, cube, (*found, *_of_pool(world, cube, spec, found)), staying)
+
+
+def _is_of(world: worlds.World, claim: operations.Claim, cube: fleet.Cube) -> bool:
+    """If true, the claim is that of an open operation on this cube; a hold names no slice."""
+    of = world.snapshot.cube_of_partition.get(claim.cube_id, claim.cube_id)
+    return bool(claim.slice_name) and of == cube.id
+
+
+def _of_pool(
+    world: worlds.World,
+    cube: fleet.Cube,
+    spec: declared.BlockSpec,
+    found: Sequence[findings.Finding],
+) -> tuple[findings.Finding, ...]:
+    """A pool is not made again while one of its hosts may come back by itself, or under a slice."""
+    if any(finding.standing is Standing.HANDS_OFF for finding in found):
+        return ()
+    return tuple(findings.of_pool(world, cube, spec.pools))
+
+
+def _of_findings(
+    world: worlds.World,
+    cube: fleet.Cube,
+    found: Sequence[findings.Finding],
+    staying: Sequence[failovers.Stays],
+) -> Examined:
+    cases: list[repairs.Case] = []
+    unsure = {_name(finding) for finding in found if finding.standing is Standing.UNSURE}
+    says = [answer.why for answer in staying]
+    cooling = ladder.cooling_until(world, cube.id)
+    for finding in found:
+        if finding.standing is not Standing.NEEDS:
+            says.append(finding.says)
+        elif cooling is not None:
+            unsure.add(_name(finding))
+            says.append(f"{finding.says}; left alone until {host_evidence.when(cooling)} after a repair")
+        else:
+            made = _of_finding(world, cube, finding, found, staying)
+            if isinstance(made, str):
+                says.append(f"{finding.says}; {made}")
+            else:
+                cases.append(made)
+    if not found and not says:
+        says += _unexplained(world, cube)
+    first = {finding.host.name: place for place, finding in enumerate(found) if finding.host is not None}
+    cases.sort(key=lambda case: (-rules.RANK[case.remedy], first.get(case.host, 0)))
+    return Examined(_one_a_host(cases), frozenset(unsure), tuple(f"cube {cube.id}: {one}" for one in says))
+
+
+def _name(finding: findings.Finding) -> str:
+    return finding.host.name if finding.host is not None else ""
+
+
+def _one_a_host(cases: Sequence[repairs.Case]) -> tuple[repairs.Case, ...]:
+    """Of several cases of one host the strongest."""
+    return tuple({case.host: case for case in reversed(cases)}.values())[::-1]
+
+
+def _unexplained(world: worlds.World, cube: fleet.Cube) -> Iterator[str]:
+    """Trouble for which there is no rule, a degraded link for example: told, and nothing done by itself."""
+    judgement = world.judgement(cube)
+    if cube.has_nodes and judgement.verdict not in (states.Verdict.HEALTHY, states.Verdict.UNKNOWN):
+        where = f" ({judgement.where})" if judgement.where else ""
+        yield f"{judgement.verdict}{where}: {'; '.join(judgement.reasons[:2])}; nothing is done by itself"
+
+
+def _of_finding(
+    world: worlds.World,
+    cube: fleet.Cube,
+    finding: findings.Finding,
+    found: Sequence[findings.Finding],
+    staying: Sequence[failovers.Stays],
+) -> repairs.Case | str:
+    """The case, or why there is none."""
+    if finding.ailment is None:
+        raise AssertionError("what needs a remedy has an ailment")
+    rule = rules.RULES[finding.ailment]
+    host = finding.host
+    step = ladder.next_rung(world, cube.id, "" if host is None else host.name, rule.remedies)
+    if isinstance(step, str):
+        return step
+    if step.remedy is Remedy.REPROVISION and staying:
+        return f"its node pool is under slice {staying[0].slice.name}"
+    hosts = cube.hosts if host is None else (host,)
+    radius = blast.of_hosts(world.snapshot, hosts)
+    running = [name for name in radius.slices if world.snapshot.slices_by_name[name].state.is_ready]
+    return repairs.Case(
+        ailment=finding.ailment,
+        remedy=step.remedy,
+        cube=cube.id,
+        block=world.blocks[cube.block].label,
+        pool=_pool_name(cube),
+        sub_block=_sub_block_name(cube),
+        host="" if host is None else host.name,
+        host_uid="" if host is None else host.uid,
+        provider_id="" if host is None else host.provider_id,
+        behavior=rule.behavior if step.remedy is Remedy.REMOVE else "",
+        reason=finding.says,
+        evidence=_evidence(world, cube, found, step.previous),
+        blast=_blast(radius),
+        cost=_cost(step.remedy),
+        attempt=step.attempt,
+        attempt_limit=world.spec.remediation.attempts,
+        why_person="; ".join(_why_person(world, cube, radius, step, staying)),
+        voluntary=step.remedy is Remedy.REPROVISION or bool(running),
+        cordoned=_cordoned(cube),
+    )
+
+
+def _failover(world: worlds.World, cube: fleet.Cube, answer: failovers.Failover) -> repairs.Case:
+    plan, item = answer.plan, answer.slice
+    replacement = dict(plan.exchanges)[cube.id]
+    judgement = world.judgement(cube)
+    why = judgement.reasons[0] if judgement.reasons else plan.reasons[0]
+    hosts = len(cube.hosts)
+    return repairs.Case(
+        ailment=answer.ailment,
+        remedy=Remedy.FAILOVER,
+        cube=cube.id,
+        block=world.blocks[cube.block].label,
+        pool=_pool_name(cube),
+        sub_block=_sub_block_name(cube),
+        slice=item.name,
+        reason=f"slice {item.name} lies on cube {cube.id}: {why}; cube {replacement} can take its place",
+        evidence=_evidence(world, cube, findings.of_hosts(world, cube), ()),
+        blast=repairs.Blast((item.name,), len(plan.restarted), hosts, hosts * topology.CHIPS_PER_HOST),
+        cost=_cost(Remedy.FAILOVER),
+        attempt_limit=world.spec.remediation.attempts,
+        voluntary=answer.ailment is Ailment.CUBE_DEGRADED,
+        cordoned=_cordoned(cube),
+    )
+
+
+def _pool_name(cube: fleet.Cube) -> str:
+    return cube.pool.name if cube.pool is not None else next((host.pool for host in cube.hosts), "")
+
+
+def _sub_block_name(cube: fleet.Cube) -> str:
+    return cube.sub_block.name if cube.sub_block is not None else ""
+
+
+def _cordoned(cube: fleet.Cube) -> tuple[str, ...]:
+    return tuple(sorted(host.name for host in cube.hosts if not host.schedulable))
+
+
+def _blast(radius: blast.BlastRadius) -> repairs.Blast:
+    owners = tuple(f"{count} pods of {owner}" for owner, count in radius.owners)
+    return repairs.Blast(radius.slices, len(radius.pods), radius.hosts, radius.chips, owners)
+
+
+def _cost(remedy: Remedy) -> repairs.Cost:
+    from_s, to_s, source = rules.EFFORTS[remedy]
+    # One host that is away makes the whole cube unfit for a slice of whole cubes.
+    return repairs.Cost(from_s, to_s, topology.CUBE.chips, source)
+
+
+def _evidence(
+    world: worlds.World,
+    cube: fleet.Cube,
+    found: Sequence[findings.Finding],
+    previous: Sequence[repairs.Rung],
+) -> tuple[repairs.Proof, ...]:
+    """Everything that speaks for it, the reservation's and the VM's word included."""
+    judgement = world.judgement(cube)
+    proofs = [
+        repairs.Proof(str(item.origin), item.subject, item.says, item.since) for item in judgement.troubles
+    ]
+    proofs += [
+        repairs.Proof("VM", f"host {finding.host.name}", world.vms[finding.host.name] or "does not exist")
+        for finding in found
+        if finding.host is not None and finding.host.name in world.vms
+    ]
+    proofs += [
+        repairs.Proof(str(item.origin), item.subject, item.says, item.since)
+        for item in judgement.evidence
+        if item.origin is health.Origin.RESERVATION and not item.is_trouble
+    ]
+    proofs += [
+        repairs.Proof(
+            "earlier repair", f"host {rung.host}" if rung.host else "", f"{rung.remedy} {rung.state}", rung.at
+        )
+        for rung in previous
+    ]
+    return tuple(dict.fromkeys(proofs))[:_PROOFS]
+
+
+def _why_person(
+    world: worlds.World,
+    cube: fleet.Cube,
+    radius: blast.BlastRadius,
+    step: ladder.Next,
+    staying: Sequence[failovers.Stays],
+) -> Iterator[str]:
+    """What speaks for asking a person even where the policy would not."""
+    yield from (answer.why for answer in staying)
+    if radius.slices and not staying:
+        yield f"slice {', '.join(radius.slices)} lies on it"
+    if radius.pods and not radius.slices:
+        yield f"{len(radius.pods)} pods run there"
+    claimants = world.snapshot.claimants.get(cube.id, ())
+    yield from (
+        holder
+        for holder in claimants
+        if holder.startswith("hold ") and f": {rules.HOLD_PREFIX}" not in holder
+    )
+    cordoned = _cordoned(cube)
+    if cordoned:
+        yield f"somebody has cordoned {', '.join(cordoned[:3])}"
+    if step.skipped:
+        yield f"the policy switches the milder {' and '.join(step.skipped)} off"

@@ -1,0 +1,83 @@
+"""Cubes that have to leave a slice: nothing else is done to a cube with work on it before that was tried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tpuctl.engine import swapping
+from tpuctl.engine.remediation import findings, ladder
+from tpuctl.model import health, repairs, states
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tpuctl.engine.remediation import world as worlds
+    from tpuctl.model import fleet
+
+Ailment = repairs.Ailment
+_BROKEN = frozenset({states.Verdict.UNHEALTHY, states.Verdict.INCOMPLETE})
+
+
+class Failover(NamedTuple):
+    """A slice that can lose the cube."""
+
+    slice: fleet.Slice
+    ailment: Ailment
+    plan: swapping.SwapPlan
+
+
+class Stays(NamedTuple):
+    """A slice on a bad cube that cannot lose it now, and why."""
+
+    slice: fleet.Slice
+    why: str
+
+
+def of_cube(
+    world: worlds.World, cube: fleet.Cube, found: Sequence[findings.Finding], *, busy: bool
+) -> tuple[Failover | Stays, ...]:
+    """What is to become of the slices on a cube that is not as it should be.
+
+    `busy`: maintenance or a repair goes on; then only a slice that is down already is worth the move.
+    """
+    sick = any(finding.standing is findings.Standing.NEEDS for finding in found)
+    judgement = world.judgement(cube)
+    answers = []
+    for name in world.snapshot.holders.get(cube.id, ()):
+        item = world.snapshot.slices_by_name[name]
+        ailment = _ailment(world, item, judgement, sick=sick)
+        if ailment is not None and not item.deleting and not (busy and item.state.is_ready):
+            answers.append(_answer(world, cube, item, ailment))
+    return tuple(answers)
+
+
+def _ailment(
+    world: worlds.World, item: fleet.Slice, judgement: health.Judgement, *, sick: bool
+) -> Ailment | None:
+    if sick or judgement.verdict in _BROKEN:
+        return Ailment.CUBE_BROKEN
+    wanted = world.wanted.get(item.name)
+    degraded = judgement.verdict is states.Verdict.DEGRADED and health.Domain.FABRIC in judgement.domains
+    if degraded and not judgement.is_tolerated and wanted is not None and not wanted.allow_degraded:
+        return Ailment.CUBE_DEGRADED
+    return None
+
+
+def _answer(world: worlds.World, cube: fleet.Cube, item: fleet.Slice, ailment: Ailment) -> Failover | Stays:
+    if item.owner is not None:
+        return Stays(item, f"slice {item.name} belongs to {item.owner}, which has to move it")
+    refused = ladder.failover_refused(world, cube.id)
+    if refused:
+        return Stays(item, f"slice {item.name} stays: {refused}")
+    wanted = world.wanted.get(item.name)
+    wish = swapping.Wish(
+        bad=(cube.id,),
+        allow_degraded=wanted is not None and wanted.allow_degraded,
+        policy=world.policy,
+    )
+    found = swapping.plan_swap(world.room, item, wish)
+    if isinstance(found, swapping.SwapPlan):
+        return Failover(item, ailment, found)
+    if isinstance(found, swapping.Impossible):
+        return Stays(item, f"slice {item.name} cannot be swapped: {found.why.value}")
+    return Stays(item, f"slice {item.name} stays: no spare cube of its block can take the place")

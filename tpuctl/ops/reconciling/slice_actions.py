@@ -1,0 +1,164 @@
+"""Actions on slices that exist: finish what is open, swap, take apart, make again.
+
+Each prepares anew what a person's command would do, and goes on only if that is what was decided.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuctl.model import declared, errors, operations, reconciling
+from tpuctl.ops import deforming, journal, locking, operating, swapping, waiting
+from tpuctl.ops.reconciling import desk as desks
+from tpuctl.ops.reconciling import forms, memory, outcomes, telling
+
+if TYPE_CHECKING:
+    from tpuctl.model import fleet
+
+WAIT_S = 300.0
+"""How long one operation is waited for; one that takes longer stays open, and the next cycle goes on."""
+_Became = outcomes.Became
+_Event = declared.HookEvent
+_DOWN = (operations.Intent.DELETING, operations.Intent.CREATING)
+
+
+def is_between(desk: desks.Desk, action: reconciling.Action) -> bool:
+    """If true, it finishes an operation whose slice is deleted and not made again yet."""
+    return action.kind is reconciling.ActionKind.FINISH and any(
+        found.id == action.target and found.kind is operations.Kind.SWAP and found.intent in _DOWN
+        for found in desk.view.operations
+    )
+
+
+def finish(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Became, str]:
+    """Go on with an open operation, unless somebody is at work on it."""
+    try:
+        found = journal.find(desk.ports, action.target).operation
+    except errors.NotFound:
+        return _Became.STOPPED, "somebody else has finished it"
+    lock = desk.ports.leases.get(locking.slice_lock(found.slice_name))
+    if lock is not None and lock.is_held and not desk.ports.identity.is_dead(lock.holder):
+        return _Became.STOPPED, f"{lock.holder} is at work on it"
+    if _is_slow(desk, found) and operating.let_go(desk.ports, desk.reporter, found.id):
+        # Waiting for it again and again would hold up everything else; a formation that hangs is taken back.
+        return _Became.DONE, "it goes on forming without its operation"
+    ended = operating.resume(desk.ports, desk.reporter, found.id, timeout_s=WAIT_S)
+    if isinstance(ended, swapping.Outcome):
+        return _swapped(desk, action, ended)
+    item = desk.ports.slices.get(found.slice_name)
+    if found.kind is operations.Kind.DEFORM:
+        desk.teller.hook(_Event.SLICE_DEFORMED, slice=found.slice_name, reason=action.reason)
+    elif item is not None and not ended.aborting:
+        _formed(desk, action, item)
+    return _Became.DONE, ""
+
+
+def _is_slow(desk: desks.Desk, operation: operations.Operation) -> bool:
+    open_s = (desk.now - operation.started_at).total_seconds()
+    return operation.kind is operations.Kind.FORM and open_s >= waiting.DEFAULT_TIMEOUT_S
+
+
+def swap(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Became, str]:
+    """Exchange exactly the cubes that were decided."""
+    item = _still_there(desk, action.target)
+    wish = swapping.Wish(
+        in_place=not action.exchanges,
+        cubes=tuple(exchange.old for exchange in action.exchanges),
+        replacements=tuple(exchange.new for exchange in action.exchanges),
+        allow_degraded=desk.allows_degraded(item.name),
+        force_foreign=desk.is_adopted(item),
+        policy=desk.settings.policy,
+    )
+    try:
+        prepared = swapping.prepare(desk.ports, item.name, wish)
+    except errors.DoesNotFit as refused:
+        raise desks.Drift(refused.message, details=refused.details) from refused
+    if prepared is None or prepared.plan.slice.uid != item.uid:
+        raise desks.Drift(f"slice {item.name} is another one by now")
+    if set(prepared.exchanges) != set(action.exchanges):
+        raise desks.Drift("other cubes would be exchanged")
+    facts = telling.facts_of(desk.snapshot, item)
+    facts |= {"exchanges": _listed(action.exchanges), "reason": action.reason}
+    desk.teller.hook(_Event.SWAP_STARTED, **facts)
+    outcome = swapping.swap(desk.ports, desk.reporter, prepared, wish, timeout_s=WAIT_S)
+    return _swapped(desk, action, outcome)
+
+
+def deform(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Became, str]:
+    """Take a slice apart that nobody wants."""
+    return _taken_apart(desk, action, action.target)
+
+
+def remake(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Became, str]:
+    """Make slices again elsewhere or in another shape: apart, then together, and nothing in between.
+
+    With exchanges it is a swap of healthy cubes, which is one operation with its own way back.
+    """
+    if action.exchanges:
+        return swap(desk, action)
+    names = [one.name for one in action.forming]
+    # Their absence in between is our own doing: whoever finds them gone makes them again.
+    desk.remember(memory.expecting(desk.loaded.memory, names, desk.now))
+    for name in names:
+        became, why = _taken_apart(desk, action, name)
+        if became is not _Became.DONE:
+            return became, why
+    failures: list[errors.TpuctlError] = []
+    [result] = forms.form(desk, [action], failures)
+    if failures:
+        raise failures[0]
+    return result.became, result.why
+
+
+def _taken_apart(desk: desks.Desk, action: reconciling.Action, name: str) -> tuple[outcomes.Became, str]:
+    item = desk.snapshot.slices_by_name.get(name)
+    if item is None:
+        return _Became.DONE, "it was gone already"
+    prepared = deforming.prepare(desk.ports, name, force_foreign=desk.is_adopted(item))
+    if prepared is None:
+        return _Became.DONE, "it was gone already"
+    if prepared.slice.uid != item.uid:
+        raise desks.Drift(f"slice {name} was replaced by another one")
+    # Who is made again elsewhere, or makes room, takes its pods along: left behind they keep the chips.
+    with_pods = action.pods_restarted > 0
+    deforming.deform(desk.ports, desk.reporter, prepared, timeout_s=WAIT_S, with_pods=with_pods)
+    desk.teller.of_slice(item, "Deformed", f"taken apart by tpuctl reconcile: {action.reason}")
+    facts = telling.facts_of(desk.snapshot, item)
+    desk.teller.hook(_Event.SLICE_DEFORMED, reason=action.reason, **facts)
+    return _Became.DONE, ""
+
+
+def _swapped(
+    desk: desks.Desk, action: reconciling.Action, outcome: swapping.Outcome
+) -> tuple[outcomes.Became, str]:
+    item, exchanges = outcome.slice, _listed(outcome.exchanges)
+    desk.formed.append(item)
+    facts = telling.facts_of(desk.snapshot, item)
+    facts |= {"exchanges": exchanges, "reason": action.reason}
+    desk.teller.hook(_Event.SWAP_DONE, result="went back" if outcome.went_back else "done", **facts)
+    if outcome.went_back:
+        desk.teller.of_slice(item, "SwapFailed", f"it has its old cubes again: {action.reason}", warning=True)
+        return _Became.FAILED, "no other cubes would do, it has its old ones again"
+    desk.teller.of_slice(item, "Swapped", f"{exchanges}: {action.reason}")
+    for exchange in outcome.exchanges:
+        cube = desk.snapshot.cubes_by_id.get(exchange.old)
+        text = f"its cube was swapped out of slice {item.name}: {action.reason}"
+        desk.teller.of_hosts(cube.hosts if cube is not None else (), "SwappedOut", text)
+    lost = f"; pods that should have stayed and did not: {', '.join(outcome.lost)}" if outcome.lost else ""
+    return _Became.DONE, f"{exchanges}{lost}"
+
+
+def _formed(desk: desks.Desk, action: reconciling.Action, item: fleet.Slice) -> None:
+    desk.formed.append(item)
+    forms.tell_formed(desk, item, action.reason)
+
+
+def _still_there(desk: desks.Desk, name: str) -> fleet.Slice:
+    item = desk.snapshot.slices_by_name.get(name)
+    if item is None:
+        raise desks.Drift(f"slice {name} is gone")
+    return item
+
+
+def _listed(exchanges: tuple[operations.Exchange, ...]) -> str:
+    return ", ".join(f"{exchange.old} -> {exchange.new}" for exchange in exchanges)
