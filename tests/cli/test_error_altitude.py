@@ -1,4 +1,4 @@
-"""How much a failure tells: one line, what to do, what support asks for; everything with --debug; no secret."""
+"""How much a failure tells: one line, what to do, what support asks for; all with --debug; never a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody is at the terminal: no question hangs, none is answered by itself, and no failure looks like success."""
+"""Nobody is at the terminal: no question hangs or is answered by itself, no failure looks like success."""
 
 from __future__ import annotations
 

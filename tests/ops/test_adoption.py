@@ -1,7 +1,5 @@
 """Clusters that tpuctl did not make: what is there is used as it is, whatever it is called."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest
@@ -87,9 +85,7 @@ def test_slices_of_many_sizes_in_one_cluster_never_span_two_reservations(
     }
 
 
-def test_a_slice_made_by_hand_holds_its_cubes(
-    scene: rehearsal.Rehearsal, reporter: Recorder
-) -> None:
+def test_a_slice_made_by_hand_holds_its_cubes(scene: rehearsal.Rehearsal, reporter: Recorder) -> None:
     """What is there holds its cubes, and is not touched on the way."""
     cube = whole(scene).cubes_by_id[next(cube.id for cube in whole(scene).cubes if cube.hosts)]
     scene.submit(

@@ -1,7 +1,5 @@
 """An open forming of which only waiting is left may be closed; anything that has more to it may not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.ops import test_swapping as swaps
@@ -15,16 +13,14 @@ from tpuctl.ops import forming, journal, locking, operating, running
 def killed(scene: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
     """A forming whose run died as soon as its Slice was there."""
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise Killed
 
-    release = locking.Lock.release
     with monkeypatch.context() as patched:
         patched.setattr(running.waiting, "until_ready", die)
         patched.setattr(locking.Lock, "release", lambda _lock: None)
         with pytest.raises(Killed):
             forming.form(scene.ports, Recorder(), "train", forming.request(topology.parse("4x4x8")))
-    assert locking.Lock.release is release
     scene.simulator.advance(locking.DURATION_S + 1)
     return scene
 

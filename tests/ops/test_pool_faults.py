@@ -249,7 +249,7 @@ def test_a_pool_that_is_still_being_made_keeps_a_forgotten_operation_running(rep
 
 
 def test_a_quota_refusal_names_the_numbers_and_is_forgotten_when_it_is_raised(reporter: Recorder) -> None:
-    """k8s-config-connector#321: the record stayed in error; cluster-toolkit#3225: make, fail, delete, again."""
+    """k8s-config-connector#321: sticky error; cluster-toolkit#3225: make, fail, delete, again."""
     with scene_of(cubes=4, slice_controller=True) as scene:
         answer, asked = quota_of(scene, pools=3)
         with answering(scene, answer):

@@ -22,9 +22,7 @@ def on(open_s, **more):
 
 
 def told(decision, entry):
-    return [
-        item.text for item in decision.memory.recommendations if item.subject == f"operation/{entry.id}"
-    ]
+    return [item.text for item in decision.memory.recommendations if item.subject == f"operation/{entry.id}"]
 
 
 def test_one_that_takes_minutes_is_only_gone_on_with():
