@@ -66,6 +66,7 @@ def test_the_form_of_a_cycle_is_a_contract(stage):
         "results",
         "notDone",
         "waiting",
+        "repairsWaiting",
         "breakerTripped",
     ]
     assert (found["mode"], found["failure"], found["breakerTripped"]) == ("act", None, False)
@@ -261,7 +262,7 @@ def test_a_pause_holds_the_loop_until_it_ends_or_somebody_resumes(stage):
     stage.scene.simulator.advance(3601)
     stage.act()
     assert stage.slices() == {"train": "ACTIVE", "debug": "ACTIVE"}
-    assert stage("resume", "--reason", "done").out == "loop unchanged: it was not paused\n"
+    assert stage("resume", "--reason", "done").out == "loop unchanged: nothing held it back\n"
     stage("pause", "--reason", "network")
     resumed = document(stage("resume", "--reason", "network is back", "-o", "json"))
     assert (resumed["result"], resumed["pause"]["reason"], resumed["breaker"]) == ("resumed", "network", None)

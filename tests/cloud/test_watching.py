@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from tests.cloud import manifests, scripted
-from tpuctl.cloud import connect, watch_streams, watching
+from tpuctl.cloud import connect, tables, watch_streams, watching
 from tpuctl.model import errors, fleet
 from tpuctl.sim import api_faults
 
@@ -307,7 +307,7 @@ def entry(name, revision, item):
 
 
 def test_an_overtaken_event_does_not_bring_back_what_is_gone():
-    table = watching._Table()
+    table = tables.Table()
     assert table.replace((entry("a", 1, "one"), entry("b", 2, "two")))
     assert table.take(entry("a", 5, "new"), deleted=False)
     assert not table.take(entry("a", 4, "old"), deleted=False)
@@ -320,7 +320,7 @@ def test_an_overtaken_event_does_not_bring_back_what_is_gone():
 
 def test_a_heartbeat_is_no_news():
     """kueue#6570: heartbeats requeued everything."""
-    table = watching._Table()
+    table = tables.Table()
     table.replace((entry("a", 1, "same"),))
     assert not any(table.take(entry("a", 2 + beat, "same"), deleted=False) for beat in range(10_000))
     assert not table.replace((entry("a", 20_000, "same"),))
@@ -328,7 +328,7 @@ def test_a_heartbeat_is_no_news():
 
 
 def test_revisions_that_are_no_numbers_are_taken_as_they_come():
-    table = watching._Table()
+    table = tables.Table()
     table.replace((entry("a", 0, "one"),))
     assert table.take(entry("a", 0, "two"), deleted=False)
     assert table.take(entry("a", 0, "two"), deleted=True)
@@ -336,7 +336,7 @@ def test_revisions_that_are_no_numbers_are_taken_as_they_come():
 
 
 def test_things_that_belong_to_no_fleet_are_known_and_not_shown():
-    table = watching._Table()
+    table = tables.Table()
     table.replace((entry("cpu", 1, None), entry("tpu", 1, "host")))
     assert table.items() == ("host",)
 
@@ -372,7 +372,7 @@ class Fixed:
     def path(self):
         return "/nodes"
 
-    def listing(self):
+    def listing(self, *, anew):
         self.lists += 1
         return watch_streams.Listed(Name.NODES, (), "1", scripted.MOMENT)
 

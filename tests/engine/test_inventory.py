@@ -140,6 +140,27 @@ def test_a_sub_slice_breaks_no_spare_but_uses_spoiled_cubes() -> None:
     assert found.cubes == ("c2",)
 
 
+@pytest.mark.parametrize("kind", ["short", "worn", "sick"])
+def test_cubes_that_stay_spoiled_are_filled_before_those_that_will_be_whole_again(kind: str) -> None:
+    """A healthy cube is whole again when its sub-slices end, however full it is now."""
+    spoiled = {
+        "short": builders.cube("c3", hosts=15),
+        "worn": builders.cube("c3", state=states.PartitionState.DEGRADED),
+        "sick": builders.changed(builders.cube("c3"), 3, ready=False),
+    }[kind]
+    shared = builders.slice_of("s", "2x4x4", "c2.244.0")
+    snapshot = builders.fleet_of(builders.cube("c1"), builders.cube("c2"), spoiled, slices=(shared,))
+    index = index_of(snapshot, allow_degraded=True)
+    order = []
+    for number in range(18):
+        found = index.best_part(SMALL[0])
+        assert found is not None
+        index.take_part(f"t{number}", *found)
+        order.append(found[0].cube.id)
+    usable = 15 if kind != "worn" else 16
+    assert order == ["c3"] * usable + ["c2"] * (18 - usable)
+
+
 def test_the_index_of_a_snapshot_is_made_once() -> None:
     snapshot = builders.fleet_of(builders.cube("c1"))
     assert recent.of(snapshot, stock.Terms()) is recent.of(snapshot, stock.Terms())

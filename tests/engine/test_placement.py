@@ -109,19 +109,14 @@ def test_a_sub_slice_in_a_cube_takes_the_whole_cube_from_larger_shapes_only() ->
     assert half.partition_ids == ("c1.244.1",)
 
 
-def test_sub_slices_go_to_spoiled_cubes_first_and_the_fullest_of_those() -> None:
-    snapshot = builders.fleet_of(
-        builders.cube("c1"),
-        builders.cube("c2", hosts=15),
-        builders.cube("c3"),
-        slices=(builders.slice_of("s", "2x2x1", "c3.221.0"),),
-    )
-    first = placement.place(snapshot, request("2x2x1"))
-    assert isinstance(first, placement.Placement)
-    assert first.partition_ids == ("c3.221.1",)
-    halves = placement.place(snapshot, request("2x4x4"))
-    assert isinstance(halves, placement.Placement)
-    assert halves.partition_ids == ("c3.244.1",)
+def test_sub_slices_go_to_spoiled_cubes_first_then_to_shared_ones() -> None:
+    short = builders.cube("c2", hosts=15)
+    held = (builders.slice_of("s", "2x2x1", "c3.221.0"), builders.slice_of("t", "2x4x4", "c2.244.0"))
+    snapshot = builders.fleet_of(builders.cube("c1"), short, builders.cube("c3"), slices=held)
+    for shape, wanted in (("2x2x1", "c2.221.14"), ("2x2x4", "c2.224.2"), ("2x4x4", "c3.244.1")):
+        found = placement.place(snapshot, request(shape))
+        assert isinstance(found, placement.Placement)
+        assert found.partition_ids == (wanted,)
     unused = builders.fleet_of(builders.cube("c1"), builders.cube("c2", hosts=15))
     half = placement.place(unused, request("2x4x4"))
     assert isinstance(half, placement.Placement)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests import builders
 from tpuctl.engine import changes, placement, swapping
-from tpuctl.engine.packing import wishes
+from tpuctl.engine.inventory import stock
+from tpuctl.engine.packing import plan, wishes
 from tpuctl.model import errors, fleet, operations, states, topology
 
 Obstacle = placement.Obstacle
@@ -168,3 +169,65 @@ def test_a_cube_claimed_for_a_slice_is_kept_for_it() -> None:
     assert isinstance(stranger, placement.Refusal)
     assert stranger.candidates[0].claims == ("operation swap of jo",)
     assert isinstance(placement.place(snapshot, request("4x4x4", slice_name="gang")), placement.Placement)
+
+
+@pytest.mark.parametrize("state", list(states.SliceState))
+@pytest.mark.parametrize("deleting", [False, True])
+def test_whoever_holds_a_partition_holds_it(state: states.SliceState, *, deleting: bool) -> None:
+    """Known fault 5: the check looked at the slices of the same job only, and never saw the real holder."""
+    holder = builders.slice_of("other", row(1), "c1", state=state, deleting=deleting)
+    snapshot = builders.fleet_of(builders.cube("c1"), builders.cube("c2"), slices=(holder,))
+    for shape in ("2x2x1", "4x4x4"):
+        found = placement.place(snapshot, request(shape))
+        assert isinstance(found, placement.Placement)
+        assert found.cubes == ("c2",)
+    refused = placement.place(snapshot, request(row(2)))
+    assert isinstance(refused, placement.Refusal)
+    assert refused.candidates[0].holders == (("other", 1),)
+
+
+def test_what_an_operation_keeps_for_a_slice_is_no_conflict_with_itself() -> None:
+    """Known fault 5: making the same slice again conflicted with itself."""
+    claims = tuple(operations.Claim(f"c{i}", "operation swap of jo", "mine") for i in range(2))
+    snapshot = dataclasses.replace(builders.fleet_of(builders.cube("c0"), builders.cube("c1")), claims=claims)
+    found = placement.place(snapshot, request(row(2), slice_name="mine"))
+    assert isinstance(found, placement.Placement)
+    assert isinstance(placement.place(snapshot, request(row(2), slice_name="yours")), placement.Refusal)
+
+
+def test_a_slice_of_one_cube_is_a_slice_of_whole_cubes() -> None:
+    """Known fault 7: exactly one cube was taken for a job without a slice."""
+    shared = builders.slice_of("s", "2x2x1", "c1.221.0")
+    snapshot = builders.fleet_of(builders.cube("c1"), builders.cube("c2"), slices=(shared,))
+    for found in (
+        placement.place(snapshot, request("4x4x4")),
+        *plan.pack(snapshot, [wishes.Wish(name="w", shapes=(topology.CUBE,))]).grants,
+    ):
+        assert not isinstance(found, placement.Refusal)
+        assert (found.cubes, found.partition_ids) == (("c2",), ("c2",))
+    assert (topology.CUBE.is_sub_slice, topology.CUBE.partitions) == (False, 1)
+
+
+def test_what_is_used_is_counted_from_the_slices_there_are() -> None:
+    """Known fault 24: what an owner had stayed taken for ever if it went while its block was out of sight."""
+    held = builders.slice_of("s", row(2), "c0", "c1")
+    cubes = [builders.cube(f"c{i}") for i in range(3)]
+    seen = builders.fleet_of(*cubes, slices=(held,))
+    blind = builders.fleet_of(slices=(held,))
+    assert isinstance(placement.place(blind, request("4x4x4")), placement.Refusal)
+    for after, free in ((seen, 1), (builders.fleet_of(*cubes), 3)):
+        index = stock.Stock(after, stock.Terms())
+        used = sum(index.hosts(slot).used for slot in index.slots[0])
+        assert used == sum(item.topology.hosts for item in after.slices if item.topology is not None)
+        assert index.free[0].bit_count() == free
+
+
+@hypothesis.settings(max_examples=60, deadline=None)
+@hypothesis.given(st.permutations(range(6)), st.permutations(range(3)), st.sampled_from(["4x4x8", "2x2x1"]))
+def test_the_order_of_the_lists_decides_nothing(cubes: list[int], slices: list[int], shape: str) -> None:
+    """Known fault 33: ties were broken by what came first in a list."""
+    running = [builders.slice_of(f"s{i}", "2x4x4", f"c{i}.244.{i % 2}") for i in range(3)]
+    known = [builders.cube(f"c{i}", f"b{i % 2}") for i in range(6)]
+    sorted_ = builders.fleet_of(*known, slices=tuple(running))
+    shuffled = builders.fleet_of(*(known[i] for i in cubes), slices=tuple(running[i] for i in slices))
+    assert placement.place(shuffled, request(shape)) == placement.place(sorted_, request(shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from tpuctl.cli import terminal
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 _GAP = "  "
 _MIDDLE = "..."
+_NARROWEST = 40
 _SHORTEST = 9
 """Fewest characters that an id is shortened to."""
 
@@ -40,17 +42,27 @@ def lines(
     return header + [_line(row, widths, style, paint) for row, style in zip(cells, styles, strict=True)]
 
 
-def pairs(rows: Sequence[tuple[str, object]], paint: Callable[[str], str]) -> list[str]:
-    """`Title:  value` lines; a value of several lines goes on below itself."""
+def pairs(
+    rows: Sequence[tuple[str, object]], paint: Callable[[str], str], width: int | None = None
+) -> list[str]:
+    """`Title:  value` lines; a value of several lines, or too long for `width`, goes on below itself."""
     longest = max((len(title) for title, _ in rows), default=0) + 1
+    room = None if width is None else max(width - longest - len(_GAP), _NARROWEST)
     shown = []
     for title, value in rows:
         parts = value.split("\n") if isinstance(value, str) else [value]
-        first, *more = map(cell, parts)
+        first, *more = (line for part in parts for line in _folded(cell(part), room))
         gap = " " * (longest - len(title) - 1)
         shown.append(f"{paint(title + ':')}{gap}{_GAP}{first}")
         shown += [" " * longest + _GAP + part for part in more]
     return shown
+
+
+def _folded(text: str, room: int | None) -> list[str]:
+    """A sentence in lines of at most `room`; a row of a table within a value keeps its columns."""
+    if room is None or len(text) <= room or _GAP in text:
+        return [text]
+    return textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
 
 
 def fitted(

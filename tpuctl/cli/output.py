@@ -149,7 +149,8 @@ def render_one(
     elif wanted is Format.NAME:
         screen.out(terminals.printable(name))
     else:
-        screen.out("\n".join(layout.pairs(rows, lambda title: screen.styled(title, "bold"))))
+        lines = layout.pairs(rows, lambda title: screen.styled(title, "bold"), screen.width)
+        screen.out("\n".join(lines))
         if partial:
             screen.warn("this view is not complete")
 

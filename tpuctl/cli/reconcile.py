@@ -42,7 +42,8 @@ def plan(
 
     A line begins with + form, - take apart, ~ swap cubes, > make again elsewhere, * node pool, or ! finish
     what is open. Below: what would be interrupted, what is left of the budget, the guards that stand in the
-    way, and wanted slices that do not fit. Changes that a guard stops count as changes, too.
+    way, wanted slices that do not fit, and what only a person can do. Changes that a guard stops count as
+    changes, too. Slices taken out of the fleet file are shown at once; a loop waits for pruneGrace first.
 
     Examples:
       tpuctl reconcile plan -f fleet.yaml
@@ -72,7 +73,8 @@ def apply(
     A saved plan was looked at when it was made, so nobody is asked again. It can be used once, within an
     hour, by the same version of tpuctl, and only if what it relies on is still so; otherwise nothing is done
     and the exit status is 6 with a list of what moved. Other statuses: 0 done or nothing to do, 7 partly
-    done, 9 stopped by a guard, 75 a loop works on this fleet: it brings it to its declared state by itself.
+    done, 9 stopped by a guard or too old, 75 a loop works on this fleet: it brings it to its declared state
+    by itself. Node pools are only begun: what is to run on them waits for the next plan.
 
     Examples:
       tpuctl reconcile apply -f fleet.yaml
@@ -209,10 +211,10 @@ def pause(
     ports = wiring.ports()
     for_s = None
     if until is not None:
-        now = ports.fleet.observe(()).observed_at
+        now = pauses.server_time(ports)
         for_s = (until.after(now) - now).total_seconds()
         if for_s <= 0:
-            raise errors.UsageError(f"--until {until} is not in the future: it is {output.timestamp(now)}")
+            raise errors.UsageError(f"--until {until} is not in the future: it is {now:%Y-%m-%dT%H:%M:%SZ}")
     found, is_new = pauses.pause(ports, reason=reason, for_s=for_s)
     reconcile_status.show_pause(found, fmt, is_new=is_new)
 
@@ -262,11 +264,12 @@ def history(
     """
     from tpuctl.cli import reconcile_status
     from tpuctl.ops.reconciling import history as histories
+    from tpuctl.ops.reconciling import pauses
 
     ports = wiring.ports()
     entries = histories.read(ports)
     if since is not None:
-        from_when = since.before(ports.fleet.observe(()).observed_at)
+        from_when = since.before(pauses.server_time(ports))
         entries = tuple(entry for entry in entries if entry.at >= from_when)
     reconcile_status.show_history(entries, fmt, no_headers=no_headers)
 
@@ -294,7 +297,7 @@ def shadow(
     from tpuctl.ops import shadowing
 
     if legacy != LEGACY:
-        raise errors.UsageError(f"there is no policy '{legacy}'", hint=f"there is {LEGACY}")
+        raise errors.UsageError(f"there is no policy '{legacy}'", hint=f"the only one is {LEGACY}")
     given = reconcile_setup.given(file, policy, mode=declared.Mode.ACT)
     found, at = shadowing.compare(given.ports, given.settings)
     shadow_views.show(given.spec.name, found, at, fmt)

@@ -77,7 +77,7 @@ def apply_fleet(
         )
     _confirm(shown, yes=yes)
     saved = plan_files.make(planned, given.settings, version=tpuctl.__version__)
-    return _carry_out(given.ports, given.settings, saved, fmt, resume=False)
+    return _carry_out(given.ports, given.settings, saved, fmt, resume=False, decision=planned.decision)
 
 
 def apply_saved(
@@ -108,7 +108,10 @@ def _planned(given: reconcile_setup.Given) -> outcomes.Planned:
 def _shown(
     planned: outcomes.Planned, settings: loop_settings.Settings, plan_id: str = ""
 ) -> reconcile_views.Plan:
+    reviewed = planned.reviewed
     return reconcile_views.Plan(
+        left_alone=() if reviewed is None else reviewed.told,
+        repairs_waiting=() if reviewed is None else reviewed.waiting,
         decision=planned.decision,
         spec=settings.spec,
         snapshot=planned.view.snapshot,
@@ -136,7 +139,9 @@ def _carry_out(
     fmt: output.Format | None,
     *,
     resume: bool,
+    decision: reconciling.Decision | None = None,
 ) -> int:
+    """`decision` is the one that the plan was made of, if it is at hand."""
     screen = session.current().terminal
     runner = hook_runs.Runner(saved.spec.hooks, screen, fleet=saved.fleet)
     with stopping.on_signals(lambda: None, screen.note) as stop:
@@ -153,10 +158,28 @@ def _carry_out(
         finally:
             runner.close(stop)
             screen.be_about({})
-    reconcile_results.show_outcome(outcome, saved.spec, fmt)
+    waiting = None if decision is None else decision.waiting
+    reconcile_results.show_outcome(outcome, saved.spec, waiting, fmt)
     if outcome.failure is not None:
         raise outcome.failure
-    return _status(outcome, saved.id) if stop.status is None else stop.status
+    if stop.status is not None:
+        return stop.status
+    _tell_rest(outcome, decision)
+    return _status(outcome, saved.id)
+
+
+def _tell_rest(outcome: outcomes.Outcome, decision: reconciling.Decision | None) -> None:
+    """What of the declared state is not there yet though nothing failed, and how it gets there."""
+    counts = {"going on at GKE": outcome.count(_Became.GOING_ON)}
+    if decision is not None:
+        counts["held back by guards"] = len(decision.actions) - len(decision.to_do)
+        counts["waiting for room"] = len(decision.waiting)
+    rest = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    if rest:
+        session.current().terminal.note(
+            f"not all is there yet: {rest}; look anew later with: tpuctl reconcile plan -f FLEET, "
+            "or leave it to a loop: tpuctl reconcile run -f FLEET --mode act"
+        )
 
 
 def _status(outcome: outcomes.Outcome, plan_id: str) -> int:

@@ -92,7 +92,8 @@ class _Shown:
             self._screen.out(line(reconcile_results.cycle_plain(outcome, self._wish.mode)))
         if not self._objects or self._screen.logs_json:
             self._tell(outcome)
-        if outcome.failure is not None and outcome.failure.hint:
+        # Of one cycle the failure is the end of the command, which tells the hint itself.
+        if outcome.failure is not None and outcome.failure.hint and not self._wish.once:
             self._screen.note(f"hint: {outcome.failure.hint}")
         self._screen.be_about({})
 

@@ -9,7 +9,7 @@ from tpuctl.cli import durations, output, session, wrapping
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tpuctl.cli import reconcile_views
     from tpuctl.model import declared
@@ -32,7 +32,7 @@ def result_plain(result: outcomes.Result) -> dict[str, Any]:
 
 def cycle_plain(outcome: outcomes.Outcome, mode: declared.Mode) -> dict[str, Any]:
     """One cycle as an object of its own: `reconcile run` writes one a line."""
-    decision, failure = outcome.decision, outcome.failure
+    decision, failure, reviewed = outcome.decision, outcome.failure, outcome.reviewed
     actions = () if decision is None else decision.actions
     return {
         "apiVersion": output.API_VERSION,
@@ -49,9 +49,8 @@ def cycle_plain(outcome: outcomes.Outcome, mode: declared.Mode) -> dict[str, Any
         "notDone": [
             {"id": action.id, "stoppedBy": action.stopped_by} for action in actions if action.stopped_by
         ],
-        "waiting": []
-        if decision is None
-        else [{"slice": name, "why": why} for name, why in decision.waiting],
+        "waiting": [] if decision is None else waiting_plain(decision.waiting),
+        "repairsWaiting": repairs_waiting_plain(() if reviewed is None else reviewed.waiting),
         "breakerTripped": None if decision is None else decision.memory.tripped is not None,
     }
 
@@ -62,20 +61,41 @@ def repair_counts(reviewed: object) -> Mapping[str, int]:
     return collections.Counter(str(item.state) for item in items)
 
 
+def waiting_plain(waiting: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    """Wanted slices that wait, as `-o json` gives them."""
+    return [{"slice": name, "why": why} for name, why in waiting]
+
+
+def repairs_waiting_plain(waiting: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    """Approved repairs that have not begun, as `-o json` gives them."""
+    return [{"repair": item, "why": why} for item, why in waiting]
+
+
 def show_nothing(plan: reconcile_views.Plan, fmt: output.Format | None) -> None:
     """The fleet is as it was declared, as far as it can be; nothing was done."""
     decision, at = plan.decision, plan.snapshot.observed_at
-    waiting = [{"slice": name, "why": why} for name, why in decision.waiting]
-    _show_end(plan.spec.name, at, "unchanged", decision.sentence, {"results": [], "waiting": waiting}, fmt)
+    document = {"results": [], "waiting": waiting_plain(decision.waiting)}
+    _show_end(plan.spec.name, at, "unchanged", decision.sentence, document, fmt)
 
 
-def show_outcome(outcome: outcomes.Outcome, spec: declared.FleetSpec, fmt: output.Format | None) -> None:
-    """What an `apply` did, action by action, on stdout."""
+def show_outcome(
+    outcome: outcomes.Outcome,
+    spec: declared.FleetSpec,
+    waiting: Sequence[tuple[str, str]] | None,
+    fmt: output.Format | None,
+) -> None:
+    """What an `apply` did, action by action, on stdout.
+
+    `waiting` are the wanted slices that did not fit when it was planned; None if that is not known.
+    """
     screen = session.current().terminal
     wanted = output.chosen(fmt)
     results = outcome.results
     if wanted.is_document or not results:
-        document = {"results": [result_plain(result) for result in results], "waiting": []}
+        document = {
+            "results": [result_plain(result) for result in results],
+            "waiting": None if waiting is None else waiting_plain(waiting),
+        }
         _show_end(spec.name, outcome.at, _end(outcome), outcome.sentence, document, fmt)
     elif wanted is output.Format.NAME:
         screen.out("\n".join(result.action.id for result in results))

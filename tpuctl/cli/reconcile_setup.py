@@ -50,18 +50,30 @@ def settings(
 def take_context(spec: declared.FleetSpec) -> None:
     """Work on the context that the fleet file names.
 
-    Raises UsageError if the command line names another one: the file is about one cluster only.
+    Raises UsageError if the command line names another one: the file is about one cluster only; NotFound if
+    there is no such context.
     """
     flags = session.current().flags
     if not spec.context:
         return
     if flags.context is None:
         flags.context = spec.context
+        _refuse_unknown(spec)
     elif flags.context != spec.context:
         raise errors.UsageError(
             f"fleet {spec.name} is declared for context {spec.context}, not for {flags.context}",
             hint="leave --context out, or name the other context in a fleet file of its own",
         )
+
+
+def _refuse_unknown(spec: declared.FleetSpec) -> None:
+    try:
+        session.current().settings.context(spec.context)
+    except errors.NotFound as error:
+        raise errors.NotFound(
+            f"fleet {spec.name} is declared for context {spec.context}, and there is no such context",
+            hint=error.hint,
+        ) from error
 
 
 def policy_digest(policy: health.HealthPolicy) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tpuctl.cli import durations, output, reconcile_results, session
+from tpuctl.cli import durations, output, reconcile_results, reconcile_views, session, wrapping
 from tpuctl.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tpuctl.ops.reconciling import status as status_module
 
 _SHOWN = 20
+_BEFORE_TEXT = len("2026-01-05T20:00:15Z  going on  ")
 
 
 def show_status(found: status_module.Status, fmt: output.Format | None) -> int:
@@ -33,10 +34,7 @@ def show_status(found: status_module.Status, fmt: output.Format | None) -> int:
             "queue": list(found.queue),
             "waiting": list(found.waiting),
             "stuck": list(found.stuck),
-            "recommendations": [
-                {"subject": item.subject, "text": item.text, "since": item.since}
-                for item in found.recommendations
-            ],
+            "recommendations": reconcile_views.recommendations_plain(found.recommendations),
             "pause": _pause_plain(found),
             "breaker": None
             if found.tripped is None
@@ -48,7 +46,19 @@ def show_status(found: status_module.Status, fmt: output.Format | None) -> int:
         fmt=fmt,
         observed_at=found.observed_at,
     )
+    hint = _hint(found)
+    if hint:
+        session.current().terminal.note(f"hint: {hint}")
     return ExitStatus.TROUBLE_FOUND if troubles else ExitStatus.OK
+
+
+def _hint(found: status_module.Status) -> str:
+    """What to do next about a loop that does not look; what else is wrong says so itself."""
+    if found.age_s is None or (found.is_stale and not found.leader):
+        return "start a loop: tpuctl reconcile run -f FLEET --mode act; for one that cron runs say --max-age"
+    if found.is_stale:
+        return f"look after {found.leader}; if it is dead, another loop can take over within a minute"
+    return ""
 
 
 def _troubles(found: status_module.Status) -> list[str]:
@@ -81,7 +91,7 @@ def _rows(found: status_module.Status, troubles: Sequence[str]) -> list[tuple[st
     ]
     lists = (
         ("To do", found.queue),
-        ("Wait", found.waiting),
+        ("Waiting", found.waiting),
         ("Stuck", found.stuck),
         ("Recommended", advice),
     )
@@ -120,6 +130,11 @@ def show_history(
     entries: Sequence[reconciling.Entry], fmt: output.Format | None, *, no_headers: bool
 ) -> None:
     """What the loop and people did, the oldest first."""
+    if _must_fold(entries, fmt):
+        rows = [(output.timestamp(item.at) or "-", item.result, _what(item)) for item in entries]
+        styles = [[None, reconcile_results.RESULT_STYLES.get(row[1]), None] for row in rows]
+        session.current().terminal.out("\n".join(wrapping.records(rows, styles)))
+        return
     column = output.Column["reconciling.Entry"]
     output.render_list(
         "ReconcileEntry",
@@ -134,7 +149,7 @@ def show_history(
                 lambda item: item.result,
                 style=lambda item: reconcile_results.RESULT_STYLES.get(item.result),
             ),
-            column("WHAT", lambda item: item.text),
+            column("WHAT", _what),
         ],
         to_plain=lambda item: {
             "at": item.at,
@@ -152,8 +167,17 @@ def show_history(
     )
 
 
-def _result_style(entry: reconciling.Entry) -> str | None:
-    return reconcile_results.RESULT_STYLES.get(entry.result)
+def _must_fold(entries: Sequence[reconciling.Entry], fmt: output.Format | None) -> bool:
+    """If true, the terminal is too narrow for what was done in one line each."""
+    width = session.current().terminal.width
+    if not entries or width is None or output.chosen(fmt) is not output.Format.TABLE:
+        return False
+    return max(len(_what(item)) for item in entries) + _BEFORE_TEXT > width
+
+
+def _what(entry: reconciling.Entry) -> str:
+    """A recommendation says `it` of its subject."""
+    return f"{entry.subject}: {entry.text}" if entry.result == "told" and entry.subject else entry.text
 
 
 def show_pause(pause: reconciling.Pause, fmt: output.Format | None, *, is_new: bool) -> None:
@@ -177,7 +201,7 @@ def show_resumed(
         said.append(f"goes on; {pause.actor} had paused it: {pause.reason}")
     if tripped is not None:
         said.append(f"breaker reset; it had tripped: {tripped.why}")
-    text = f"loop {'; '.join(said)}" if said else "loop unchanged: it was not paused"
+    text = f"loop {'; '.join(said)}" if said else "loop unchanged: nothing held it back"
     document = {
         "result": "resumed" if said else "unchanged",
         "pause": None if pause is None else pause_plain(pause),

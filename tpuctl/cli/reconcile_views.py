@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tpuctl.cli import durations, layout, output, session, wrapping
+from tpuctl.cli import durations, layout, output, reconcile_results, session, wrapping
 from tpuctl.model import reconciling
 from tpuctl.ops import gauges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from tpuctl.model import declared, fleet
+    from tpuctl.model import declared, fleet, reserved
 
 Kind = reconciling.ActionKind
 _TOGETHER = (Kind.CREATE_POOL, Kind.FORM)
 _SHOWN = 3
 """Slices or exchanges named in one line; `-o json` has them all."""
+_MOST_LEFT_ALONE = 10
 _STYLES = {"+": "green", "-": "red", "~": "yellow", "*": "cyan", ">": "magenta", "!": "yellow"}
 
 
@@ -29,6 +30,10 @@ class Plan(NamedTuple):
     mode: declared.Mode
     id: str = ""
     """Of the plan file that holds it; empty if none does."""
+    left_alone: tuple[str, ...] = ()
+    """Trouble that no repair is proposed for, each with why."""
+    repairs_waiting: tuple[tuple[str, str], ...] = ()
+    """Id of an approved repair, and why it has not begun."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -149,7 +154,18 @@ def action_plain(action: reconciling.Action, labels: Mapping[str, str]) -> dict[
             for item in action.forming
         ],
         "exchanges": [{"old": old, "new": new} for old, new in action.exchanges],
-        "nodePool": None if action.pool is None else action.pool._asdict(),
+        "nodePool": None if action.pool is None else _pool(action.pool),
+    }
+
+
+def _pool(pool: reserved.PoolSpec) -> dict[str, Any]:
+    return {
+        "name": pool.name,
+        "reservation": pool.reservation,
+        "block": pool.block,
+        "subBlock": pool.sub_block,
+        "policy": pool.policy,
+        "hosts": pool.hosts,
     }
 
 
@@ -189,31 +205,58 @@ def plan_plain(plan: Plan) -> dict[str, Any]:
         },
         "budget": {
             "disruptedChipsPerHour": plan.spec.budgets.disrupted_chips_per_hour,
-            "leftChips": _left(plan, 0),
-            "leftAfterChips": _left(plan, found.chips),
+            "leftChips": _left_after(plan) + found.chips,
+            "leftAfterChips": _left_after(plan),
         },
         "guards": [
             {"name": guard.name, "state": str(guard.state), "says": guard.says} for guard in decision.guards
         ],
-        "waiting": [{"slice": name, "why": why} for name, why in decision.waiting],
+        "waiting": reconcile_results.waiting_plain(decision.waiting),
+        "repairsWaiting": reconcile_results.repairs_waiting_plain(plan.repairs_waiting),
+        "leftAlone": list(plan.left_alone),
+        "recommendations": recommendations_plain(decision.memory.recommendations),
         "estimatedSeconds": round(estimate_s(decision), 3),
         "sentence": decision.sentence,
     }
+
+
+def recommendations_plain(found: Sequence[reconciling.Recommendation]) -> list[dict[str, Any]]:
+    """What only a person can do, as `-o json` gives it."""
+    return [{"subject": item.subject, "text": item.text, "since": item.since} for item in found]
 
 
 def plan_lines(plan: Plan) -> list[str]:
     """A plan for people."""
     decision = plan.decision
     parts = [_action_lines(plan)] if decision.actions else []
-    parts.append(layout.pairs(_totals(plan), _bold))
+    parts.append(layout.pairs(_totals(plan), _bold, session.current().terminal.width))
     guards = [guard for guard in decision.guards if guard.state is not reconciling.GuardState.CLEAR]
     if guards:
         rows = [(item.name, str(item.state), item.says) for item in guards]
         parts.append([_bold("Guards"), *wrapping.records(rows)])
     if decision.waiting:
         parts.append([_bold("Wanted slices that wait"), *wrapping.records(decision.waiting)])
+    if decision.memory.recommendations:
+        told = [(item.subject, item.text) for item in decision.memory.recommendations]
+        parts.append([_bold("For a person to do"), *wrapping.records(told)])
+    if plan.repairs_waiting:
+        parts.append([_bold("Repairs that wait"), *wrapping.records(plan.repairs_waiting)])
+    if plan.left_alone:
+        parts.append([_bold("Trouble without a repair"), *_left_alone(plan.left_alone)])
     parts.append(wrapping.wrapped(decision.sentence, ""))
     return [line for number, part in enumerate(parts) for line in ([""] if number else []) + part]
+
+
+def _left_alone(found: Sequence[str]) -> list[str]:
+    by_cube: dict[str, list[str]] = {}
+    for text in found:
+        by_cube.setdefault(text.partition(": ")[0], []).append(text)
+    told = [
+        f"{first} (and {len(more)} more of this cube)" if more else first for first, *more in by_cube.values()
+    ]
+    shown = [line for text in told[:_MOST_LEFT_ALONE] for line in wrapping.wrapped(text, "  ")]
+    hidden = len(told) - _MOST_LEFT_ALONE
+    return [*shown, *([f"  and {hidden} more, see -o json"] if hidden > 0 else [])]
 
 
 def _totals(plan: Plan) -> list[tuple[str, object]]:
@@ -226,17 +269,16 @@ def _totals(plan: Plan) -> list[tuple[str, object]]:
     ]
     if going:
         rows.append(("Blast radius", str(found)))
-    rows.append(("Budget after", f"{_left(plan, found.chips):,} of {budget:,} chips an hour left to disrupt"))
+    rows.append(("Budget after", f"{_left_after(plan):,} of {budget:,} chips an hour left to disrupt"))
     if going:
         about = durations.short(estimate_s(plan.decision))
         rows.append(("Estimate", f"about {about}, from typical durations, no promise"))
     return rows
 
 
-def _left(plan: Plan, chips: int) -> int:
-    """Chips that may still be disrupted after `chips` more."""
-    now = plan.snapshot.observed_at
-    return max(gauges.budget_left(plan.spec.budgets, plan.decision.memory, now) - chips, 0)
+def _left_after(plan: Plan) -> int:
+    """Chips that may still be disrupted; what the plan disrupts counts in what is to be remembered of it."""
+    return gauges.budget_left(plan.spec.budgets, plan.decision.memory, plan.snapshot.observed_at)
 
 
 def _action_lines(plan: Plan) -> list[str]:

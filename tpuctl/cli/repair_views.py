@@ -154,7 +154,9 @@ def summary(item: repairs.Item) -> list[str]:
 
 def show(item: repairs.Item, fmt: output.Format | None) -> None:
     """Everything about one repair."""
-    output.render_one("Repair", plain(item), rows=_rows(item), name=f"repair/{item.id}", fmt=fmt)
+    # Most of it is said at one stage only: what is not there yet, or was never asked for, is left out.
+    rows = [row for row in _rows(item) if row[1] is not None]
+    output.render_one("Repair", plain(item), rows=rows, name=f"repair/{item.id}", fmt=fmt)
 
 
 def _rows(item: repairs.Item) -> list[tuple[str, object]]:

@@ -141,7 +141,7 @@ def inject(  # noqa: PLR0917 - typer takes each option as a parameter; hence its
 
     Examples:
       tpuctl sim inject host-down NODE           a node, as `tpuctl cube show` lists it
-      tpuctl sim inject host-repair gke-sim-cube-0001-3 --for 432000
+      tpuctl sim inject host-repair NODE --for 432000
       tpuctl sim inject maintenance cube-0001-0002 --after 3600 --for 7200
       tpuctl sim inject api-error --api kubernetes --verb list --resource nodes --code 503 --call 3
       tpuctl sim inject api-reset --when after --verb create --probability 0.1 --seed 1

@@ -14,7 +14,7 @@ from tpuctl.model import codec, errors, fleet
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from tpuctl.cloud import clock as cloud_clock
     from tpuctl.ops import context as contexts
@@ -140,10 +140,12 @@ class _Remembering:
         self._reader = reader
         self._context_name = context_name
 
-    def observe(self, sources: Collection[fleet.SourceName]) -> fleet.Fleet:
+    def observe(
+        self, sources: Collection[fleet.SourceName], *, meanwhile: Callable[[], None] | None = None
+    ) -> fleet.Fleet:
         from tpuctl.cli import completion  # noqa: PLC0415 - only where a fleet is read
 
-        found = self._reader.observe(sources)
+        found = self._reader.observe(sources, meanwhile=meanwhile)
         if found.has(fleet.SourceName.NODES):
             completion.remember(self._context_name, _names(found))
         if found.has(fleet.SourceName.CAPACITY) or not found.blocks:

@@ -19,12 +19,27 @@ def records(rows: Sequence[Sequence[str]], styles: Sequence[Sequence[str | None]
     indent = "" if styles is not None else "  "
     if width is None or len(indent) + max(map(len, _laid(rows, None, paint=False))) <= width:
         return [f"{indent}{line}" for line in _laid(rows, styles)]
-    heads = _laid([row[:-1] for row in rows], None if styles is None else [row[:-1] for row in styles])
+    heads = [row[:-1] for row in rows]
+    head_styles = None if styles is None else [row[:-1] for row in styles]
+    below = f"{indent}     "
+    if len(indent) + max(map(len, _laid(heads, None, paint=False))) <= width:
+        lines = [[f"{indent}{line}"] for line in _laid(heads, head_styles)]
+    else:
+        alone = [None] * len(heads) if head_styles is None else [[style] for style in head_styles]
+        lines = [_ragged(head, style, indent) for head, style in zip(heads, alone, strict=True)]
     return [
-        line
-        for head, row in zip(heads, rows, strict=True)
-        for line in (f"{indent}{head}", *wrapped(row[-1], f"{indent}     "))
+        line for above, row in zip(lines, rows, strict=True) for line in (*above, *wrapped(row[-1], below))
     ]
+
+
+def _ragged(head: Sequence[str], styles: Sequence[Sequence[str | None]] | None, indent: str) -> list[str]:
+    """A head that would not fit in columns: as one line, or with its last cell below."""
+    width = session.current().terminal.width
+    [plain] = _laid([head], None, paint=False)
+    if width is None or len(indent) + len(plain) <= width:
+        return [f"{indent}{line}" for line in _laid([head], styles)]
+    start = _laid([head[:-1]], None if styles is None else [row[:-1] for row in styles])
+    return [*(f"{indent}{line}" for line in start), *wrapped(head[-1], f"{indent}   ")]
 
 
 def wrapped(text: str, indent: str) -> list[str]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpuctl.cloud import documents, googleapis
 from tpuctl.cloud import errors as cloud_errors
 from tpuctl.model import errors, fleet, topology
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tpuctl.ops import context as context_module
     from tpuctl.ops import ports
+
+T = TypeVar("T")
 
 POLICY_TYPE, POLICY_MODE = "HIGH_THROUGHPUT", "PROVISION_ONLY"
 POLICY_TIMEOUT_S = 300.0
@@ -94,36 +97,37 @@ class ComputeCapacity:
     def _blocks_of(self, reservation: str) -> Sequence[fleet.ReservedBlock]:
         project, name = _owner_and_name(reservation, self._context.project)
         where = {"project": project, "zone": self._context.zone}
+        owner = reservation if project != self._context.project else name
         found = self._list(
-            self._block_client, {**where, "reservation": name}, f"list blocks of reservation {reservation}"
+            self._block_client,
+            {**where, "reservation": name},
+            f"list blocks of reservation {reservation}",
+            functools.partial(_block, owner),
         )
         return tuple(
-            fleet.ReservedBlock(
-                reservation=reservation if project != self._context.project else name,
-                name=block.name,
-                physical_id=block.physical_topology.block,
-                maintenance=_maintenance(block.reservation_maintenance),
-                sub_blocks=tuple(
-                    _sub_block(item)
-                    for item in self._list(
-                        self._sub_block_client,
-                        {**where, "parent_name": f"reservations/{name}/reservationBlocks/{block.name}"},
-                        f"list sub-blocks of block {block.name}",
-                    )
+            dataclasses.replace(
+                block,
+                sub_blocks=self._list(
+                    self._sub_block_client,
+                    {**where, "parent_name": f"reservations/{name}/reservationBlocks/{block.name}"},
+                    f"list sub-blocks of block {block.name}",
+                    _sub_block,
                 ),
             )
             for block in found
         )
 
-    def _list(self, client: Any, request: dict[str, Any], what: str) -> Sequence[Any]:
+    def _list(
+        self, client: Any, request: dict[str, Any], what: str, convert: Callable[[Any], T]
+    ) -> tuple[T, ...]:
         """All pages, by name; a page with a warning that something was left out is an error."""
 
-        def read() -> Sequence[Any]:
+        def read() -> tuple[T, ...]:
             pager = client.list(request=request, retry=None, timeout=googleapis.TIMEOUT_S)
             items = googleapis.whole(pager, f"cannot {what}: the list is not whole")
-            return sorted(items, key=lambda item: item.name)
+            return tuple(convert(item) for item in sorted(items, key=lambda item: item.name))
 
-        return self._apis.read(read, what=what)
+        return self._apis.listing(" ".join(request.values()), read, what=what)
 
     def _find_policy(self, name: str) -> Any | None:
         try:
@@ -224,6 +228,17 @@ def _check_policy(found: Any, name: str) -> None:
             hint="name another policy in the context",
             details=differences,
         )
+
+
+def _block(reservation: str, item: Any) -> fleet.ReservedBlock:
+    """Without its sub-blocks, which are a list of their own."""
+    return fleet.ReservedBlock(
+        reservation=reservation,
+        name=item.name,
+        physical_id=item.physical_topology.block,
+        sub_blocks=(),
+        maintenance=_maintenance(item.reservation_maintenance),
+    )
 
 
 def _sub_block(item: Any) -> fleet.SubBlock:

@@ -6,6 +6,7 @@ reservation down to the sub-block, a workload policy, nothing about topology on 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from tpuctl.model import errors, fleet, states
 from tpuctl.ops import ports
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tpuctl.ops import context as context_module
 
@@ -45,7 +46,9 @@ class GkePools:
         self._cluster = f"{self._parent}/clusters/{context.cluster}"
 
     def cluster(self) -> ports.Cluster:
-        found = self._read_of_cluster(f"read cluster {self._context.cluster}", "get_cluster", "name")
+        what = f"read cluster {self._context.cluster}"
+        with self._explained():
+            found = self._read(what, lambda: self._call("get_cluster", {"name": self._cluster}))
         return ports.Cluster(
             name=found.name,
             version=found.current_master_version,
@@ -75,8 +78,13 @@ class GkePools:
 
     def list(self) -> Sequence[fleet.NodePool]:
         """All node pools of the cluster, by name; those not made for a cube have an empty `reservation`."""
-        found = self._read_of_cluster("list node pools", "list_node_pools", "parent")
-        return tuple(sorted((self._pool(item) for item in found.node_pools), key=lambda pool: pool.name))
+
+        def read() -> Sequence[fleet.NodePool]:
+            found = self._call("list_node_pools", {"parent": self._cluster})
+            return tuple(sorted((self._pool(item) for item in found.node_pools), key=lambda pool: pool.name))
+
+        with self._explained():
+            return self._apis.listing("node pools", read, what="list node pools")
 
     def create(self, spec: fleet.PoolSpec) -> ports.Operation:
         """Start the creation; after an open outcome the operation that makes it is looked for by its name."""
@@ -184,10 +192,11 @@ class GkePools:
             conditions=tuple(_condition(condition) for condition in item.conditions),
         )
 
-    def _read_of_cluster(self, what: str, method: str, field: str) -> Any:
-        """A read that can only fail to find the cluster: then a wrong location is told from a wrong name."""
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Reads inside can only fail to find the cluster: then a wrong location is told from a wrong name."""
         try:
-            return self._read(what, lambda: self._call(method, {field: self._cluster}))
+            yield
         except errors.NotFound as missing:
             raise errors.NotFound(missing.message, hint=_where_to_look(self._context)) from missing
 

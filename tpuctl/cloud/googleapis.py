@@ -7,10 +7,11 @@ nothing but Kubernetes must not pay for that.
 from __future__ import annotations
 
 import functools
+import hashlib
 import threading
 import urllib.parse
 import warnings
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -38,6 +39,18 @@ _FIRST_NO_SUCCESS = 300
 _HARMLESS_WARNINGS = frozenset({"", "NO_RESULTS_ON_PAGE"})
 
 
+class _SameAnswer(Exception):
+    """The service answered what it answered last: there is nothing to read in it."""
+
+
+class _Known(NamedTuple):
+    """A list as last read."""
+
+    digest: bytes
+    """Of its one answer."""
+    result: Any
+
+
 class GoogleApis:
     """What the adapters of the two Google APIs share; connects on first use."""
 
@@ -45,6 +58,7 @@ class GoogleApis:
         self._context = context
         self._clock = clock
         self._seen = threading.local()
+        self._known: dict[str, _Known] = {}
 
     def client(self, client_class: Any, transport_class: Any, endpoint: str | None) -> Any:
         """A client over REST, against `endpoint` or the service's own.
@@ -67,6 +81,35 @@ class GoogleApis:
         """The result of `attempt`, repeated while its fault may pass; `what` is for the error's text."""
         with google_errors.translated(what):
             return retry.read(self._clock, google_errors.classify_read, attempt)
+
+    def listing(self, key: str, attempt: Callable[[], T], *, what: str) -> T:
+        """As `read`, for lists that are read again and again and hardly ever change.
+
+        If the service's answer is that of the last time, byte for byte, the result of that time is given
+        again: it must be one that nobody changes, and that says everything that is wanted of the answer.
+        Reading 6,000 node pools with the client library takes a second of CPU. `key` names the list.
+        """
+
+        def attempt_or_known() -> T:
+            known = self._known.get(key)
+            self._seen.digests, self._seen.known = [], known
+            try:
+                result = attempt()
+            except _SameAnswer:
+                if known is None:
+                    raise AssertionError("nothing is like what was not there") from None
+                same: T = known.result
+                return same
+            finally:
+                self._seen.known = None
+            # Of several pages the first may be the same and another one not.
+            if len(self._seen.digests) == 1:
+                self._known[key] = _Known(self._seen.digests[0], result)
+            else:
+                self._known.pop(key, None)
+            return result
+
+        return self.read(attempt_or_known, what=what)
 
     def write(self, attempt: Callable[[], T], *, look: Callable[[], T | None], what: str) -> T:
         """Carry out `attempt`; after an open outcome `look` tells what came of it before a second one."""
@@ -99,6 +142,8 @@ class GoogleApis:
         """
         moment = cloud_errors.http_date(response.headers.get("Date"))
         self._seen.moment = moment
+        if response.status_code < _FIRST_NO_SUCCESS:
+            self._compare(response.content)
         body = _parsed(response.content)
         if response.status_code >= _FIRST_ERROR:
             after_s = cloud_errors.retry_after_s(response.headers, moment)
@@ -115,6 +160,15 @@ class GoogleApis:
             code = error.get("code")
             status = code if isinstance(code, int) and code >= _FIRST_ERROR else 500
             raise cloud_errors.Refused(status, error, None)
+
+    def _compare(self, content: bytes) -> None:
+        """Raises _SameAnswer, which the client library lets through, if a list is read and it is as known."""
+        digests: list[bytes] = getattr(self._seen, "digests", [])
+        known: _Known | None = getattr(self._seen, "known", None)
+        digest = hashlib.blake2b(content, digest_size=16).digest()
+        digests.append(digest)
+        if known is not None and len(digests) == 1 and digest == known.digest:
+            raise _SameAnswer
 
 
 def whole(pager: Any, not_whole: str) -> Iterator[Any]:

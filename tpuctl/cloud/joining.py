@@ -2,6 +2,9 @@
 
 The joints: label `gce-topology-block` is a block's physical id, label `gce-topology-subblock` a sub-block's,
 label `gke-nodepool` the name of a pool; a pool's reservation path names its sub-block.
+
+A `Joiner` that is asked again gives the same object for every cube and block that is as it was: of 100,000
+nodes a handful changes from one minute to the next, and all else need not be judged anew.
 """
 
 from __future__ import annotations
@@ -38,16 +41,66 @@ def blocks_of(
     reserved: Collection[fleet.ReservedBlock],
 ) -> tuple[tuple[fleet.Block, ...], tuple[fleet.Stray, ...]]:
     """The blocks, and the nodes that could not be placed."""
-    strays: list[fleet.Stray] = []
-    by_cube: dict[str, list[documents.PlacedHost]] = {}
-    for node in nodes:
-        if isinstance(node, fleet.Stray):
-            strays.append(node)
-        else:
-            by_cube.setdefault(node.host.cube_id, []).append(node)
-    seen = [_agreed(cube_id, placed, strays) for cube_id, placed in by_cube.items()]
-    cubes = _Joint(seen, pools, reserved).cubes()
-    return _grouped(cubes, seen, pools, reserved), tuple(sorted(strays))
+    return Joiner().blocks_of(nodes, pools, reserved)
+
+
+class Joiner:
+    """Joins one list after the other, and remembers the last result."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[list[documents.PlacedHost], _Seen]] = {}
+        self._cubes: dict[str, fleet.Cube] = {}
+        self._blocks: tuple[fleet.Block, ...] = ()
+
+    def blocks_of(
+        self,
+        nodes: Iterable[documents.PlacedHost | fleet.Stray],
+        pools: Collection[fleet.NodePool],
+        reserved: Collection[fleet.ReservedBlock],
+    ) -> tuple[tuple[fleet.Block, ...], tuple[fleet.Stray, ...]]:
+        """As the function of that name."""
+        strays: list[fleet.Stray] = []
+        by_cube: dict[str, list[documents.PlacedHost]] = {}
+        for node in nodes:
+            if isinstance(node, fleet.Stray):
+                strays.append(node)
+            else:
+                by_cube.setdefault(node.host.cube_id, []).append(node)
+        seen = self._agreed(by_cube, strays)
+        cubes = self._same_cubes(_Joint(seen, pools, reserved).cubes())
+        blocks = self._same_blocks(_grouped(cubes, seen, pools, reserved))
+        return blocks, tuple(sorted(strays))
+
+    def _agreed(
+        self, by_cube: dict[str, list[documents.PlacedHost]], strays: list[fleet.Stray]
+    ) -> list[_Seen]:
+        """Each cube as its nodes show it. Those that contradict themselves are looked at each time."""
+        before, found = self._seen, []
+        self._seen = {}
+        for cube_id, placed in by_cube.items():
+            known = before.get(cube_id)
+            if known is not None and known[0] == placed:
+                self._seen[cube_id] = known
+                found.append(known[1])
+                continue
+            seen = _agreed(cube_id, placed, strays)
+            if len(seen.hosts) == len(placed):
+                self._seen[cube_id] = placed, seen
+            found.append(seen)
+        return found
+
+    def _same_cubes(self, cubes: list[fleet.Cube]) -> list[fleet.Cube]:
+        before = self._cubes
+        found = [known if (known := before.get(cube.id)) == cube else cube for cube in cubes]
+        self._cubes = {cube.id: cube for cube in found}
+        return found
+
+    def _same_blocks(self, blocks: tuple[fleet.Block, ...]) -> tuple[fleet.Block, ...]:
+        before = {block.id: block for block in self._blocks}
+        found = tuple(known if (known := before.get(block.id)) == block else block for block in blocks)
+        if found != self._blocks:
+            self._blocks = found
+        return self._blocks
 
 
 def _agreed(cube_id: str, placed: list[documents.PlacedHost], strays: list[fleet.Stray]) -> _Seen:

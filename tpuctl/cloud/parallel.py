@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LOOK_EVERY_S = 1.0
+"""Real seconds between calls of `meanwhile`."""
+
 
 class _Call(threading.Thread, Generic[T]):
     """One call, its result or its error."""
@@ -31,16 +34,26 @@ class _Call(threading.Thread, Generic[T]):
             self.error = error
 
 
-def run_all(calls: Sequence[Callable[[], T]], *, timeout_s: float | None = None) -> list[T]:
+def run_all(
+    calls: Sequence[Callable[[], T]],
+    *,
+    timeout_s: float | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> list[T]:
     """The results in order of `calls`; the first error in that order is raised.
 
     `timeout_s` are real seconds for each call. Raises TimeoutError; the call itself goes on unheard.
+    `meanwhile` is called now and then by the thread that waits; what it raises ends the waiting.
     """
     threads = [_Call(call) for call in calls]
     for thread in threads:
         thread.start()
     results: list[T] = []
     for thread in threads:
+        while meanwhile is not None and thread.is_alive():
+            thread.join(LOOK_EVERY_S)
+            if thread.is_alive():
+                meanwhile()
         thread.join(timeout_s)
         if thread.is_alive():
             raise TimeoutError

@@ -52,6 +52,8 @@ class Listed(NamedTuple):
     entries: tuple[Entry, ...]
     revision: str
     observed_at: datetime.datetime
+    at_s: float | None = None
+    """When that was on the context's clock; None: just now. Reading a large list to its end takes a while."""
 
 
 class Happened(NamedTuple):
@@ -60,6 +62,13 @@ class Happened(NamedTuple):
     source: fleet.SourceName
     entry: Entry
     deleted: bool
+    revision: str
+
+
+class Heard(NamedTuple):
+    """The server speaks, and has nothing new to tell of what belongs to the fleet (a bookmark)."""
+
+    source: fleet.SourceName
     revision: str
 
 
@@ -77,7 +86,7 @@ class Ended(NamedTuple):
     error: BaseException
 
 
-News = Listed | Happened | Troubled | Ended
+News = Listed | Happened | Heard | Troubled | Ended
 
 
 class Resource(Protocol):
@@ -89,9 +98,13 @@ class Resource(Protocol):
 
     def path(self) -> str: ...
 
-    def listing(self) -> Listed: ...
+    def listing(self, *, anew: bool) -> Listed:
+        """A whole list; unless `anew`, one that was read a moment ago will do."""
+        ...
 
-    def entry(self, document: dict[str, Any]) -> Entry: ...
+    def entry(self, document: dict[str, Any]) -> Entry | None:
+        """None for an object that never belongs to the fleet, whatever becomes of it."""
+        ...
 
 
 class _Again(Exception):
@@ -133,9 +146,11 @@ class Stream(threading.Thread):
                 response.shutdown()
 
     def run(self) -> None:
+        anew = False
         while not self._stopped.is_set():
             try:
-                listed = self._resource.listing()
+                listed = self._resource.listing(anew=anew)
+                anew = True  # from now on a list also says that the server lives
                 self._tell(listed)
                 self._watch(listed.revision)
             except _Again as again:
@@ -172,15 +187,16 @@ class Stream(threading.Thread):
                 raise self._refused(document)
             revision = document["metadata"]["resourceVersion"]
             self._delay_s = FIRST_DELAY_S
-            if kind == "BOOKMARK":
-                return str(revision)
-            entry = self._resource.entry(document)
+            entry = None if kind == "BOOKMARK" else self._resource.entry(document)
         except cloud_errors.UNREADABLE as error:
             what = self._resource.what
             raise _Again(f"the watch of {what} sent what cannot be read", tell=True) from error
-        if kind not in ("ADDED", "MODIFIED", "DELETED"):
+        if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
             raise _Again(f"the watch of {self._resource.what} sent an unknown event", tell=True)
-        self._tell(Happened(self._resource.source, entry, kind == "DELETED", str(revision)))
+        if entry is None:
+            self._tell(Heard(self._resource.source, str(revision)))
+        else:
+            self._tell(Happened(self._resource.source, entry, kind == "DELETED", str(revision)))
         return str(revision)
 
     def _refused(self, status: Any) -> _Again:

@@ -1,18 +1,18 @@
 """A fleet that is watched: the Changes port.
 
-Streams of nodes and slices tell what happens; this side keeps the tables, joins them into fleets, and reads
-node pools and reservations again from time to time, since they have no watch.
+Streams of nodes, slices and pods tell what happens; this side keeps the tables, joins them into fleets, and
+reads node pools, reservations and claims again from time to time: the first two have no watch, and claims are
+few. A watch that hears nothing new costs next to nothing, however large the fleet is.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import queue
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tpuctl.cloud import clients, documents, snapshot, watch_streams
+from tpuctl.cloud import clients, documents, snapshot, tables, watch_streams
 from tpuctl.model import errors, fleet
 from tpuctl.ops import ports
 
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 Name = fleet.SourceName
 PAUSE_S = 1.0
 """Changes are gathered for so long: a cube has 16 hosts, and they change together. Seconds of the context."""
+RESTS = 10
+"""After joining a fleet in which something changes all the time, the watch waits so many times as long."""
 _LISTEN_S = 0.05
 """Real seconds that the queue is waited on between looks at the clock."""
-_NODES_PATH = "/api/v1/nodes"
 
 
 class KubeChanges:
@@ -49,8 +50,9 @@ class KubeChanges:
         self._kube = kube
         self._reader = reader
         self._resources: dict[fleet.SourceName, watch_streams.Resource] = {
-            Name.NODES: _Nodes(kube),
-            Name.SLICES: _Slices(slices),
+            Name.NODES: _Nodes(reader),
+            Name.SLICES: _Slices(slices, clock),
+            Name.PODS: _Pods(reader),
         }
 
     def follow(
@@ -70,7 +72,7 @@ class KubeChanges:
             if name in sources
         ]
         others = [name for name in Name if name in sources and name not in self._resources]
-        view = _View(self._context.fleet, self._clock, frozenset(sources), tick_s)
+        view = _View(self._reader.assembler, self._clock, frozenset(sources), tick_s)
         rereader = _Rereader(self._reader, news, others, every_s=reread_s)
         end_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
         clients.load(sources)
@@ -94,20 +96,43 @@ class _Nodes:
     source = Name.NODES
     what = "nodes"
 
-    def __init__(self, kube: kube_module.Kube) -> None:
-        self._kube = kube
+    def __init__(self, reader: snapshot.FleetReader) -> None:
+        self._reader = reader
 
     def path(self) -> str:
-        return _NODES_PATH
+        return snapshot.NODES_PATH
 
-    def listing(self) -> watch_streams.Listed:
-        found = self._kube.listing(_NODES_PATH, self.entry, what="list nodes")
-        return watch_streams.Listed(self.source, tuple(found.items), found.revision, found.observed_at)
+    def listing(self, *, anew: bool) -> watch_streams.Listed:
+        return _listed(self.source, self._reader.list_nodes() if anew else self._reader.nodes_to_watch())
 
     def entry(self, document: dict[str, Any]) -> watch_streams.Entry:
+        """Also for a node that is no host: labels may make it one, or have done so."""
         metadata = document["metadata"]
         revision = _number(metadata.get("resourceVersion"))
         return watch_streams.Entry(metadata["name"], revision, documents.node(document))
+
+
+class _Pods:
+    """Pods, as far as they hold or want TPU chips. What a pod asks for never changes."""
+
+    source = Name.PODS
+    what = "pods"
+
+    def __init__(self, reader: snapshot.FleetReader) -> None:
+        self._reader = reader
+
+    def path(self) -> str:
+        return snapshot.PODS_PATH
+
+    def listing(self, *, anew: bool) -> watch_streams.Listed:
+        return _listed(self.source, self._reader.list_pods() if anew else self._reader.pods_to_watch())
+
+    def entry(self, document: dict[str, Any]) -> watch_streams.Entry | None:
+        item = documents.pod(document)
+        if item is None:
+            return None
+        revision = _number(document["metadata"].get("resourceVersion"))
+        return watch_streams.Entry(snapshot.pod_name(document), revision, item)
 
 
 class _Slices:
@@ -116,18 +141,20 @@ class _Slices:
     source = Name.SLICES
     what = "slices"
 
-    def __init__(self, slices: slices_module.KubeSlices) -> None:
+    def __init__(self, slices: slices_module.KubeSlices, clock: clock_module.WallClock) -> None:
         self._slices = slices
+        self._clock = clock
         self._observed_at = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
     def path(self) -> str:
         return self._slices.path
 
-    def listing(self) -> watch_streams.Listed:
+    def listing(self, *, anew: bool) -> watch_streams.Listed:  # noqa: ARG002 - slices are few
+        begun_s = self._clock.monotonic_s()
         found = self._slices.listing()
         self._observed_at = found.observed_at
         entries = tuple(watch_streams.Entry(item.name, _number(item.revision), item) for item in found.items)
-        return watch_streams.Listed(self.source, entries, found.revision, found.observed_at)
+        return watch_streams.Listed(self.source, entries, found.revision, found.observed_at, begun_s)
 
     def entry(self, document: dict[str, Any]) -> watch_streams.Entry:
         item = documents.slice_(document, self._observed_at)
@@ -171,8 +198,9 @@ class _Rereader:
                 self._news.put(watch_streams.Ended(name, error))
                 return
             else:
+                # They have no names of their own here; numbers keep them in the order of the list.
                 entries = tuple(
-                    watch_streams.Entry(str(number), 0, item) for number, item in enumerate(read.items)
+                    watch_streams.Entry(f"{number:09}", 0, item) for number, item in enumerate(read.items)
                 )
                 source = read.source
                 self._news.put(watch_streams.Listed(name, entries, source.revision, source.observed_at))
@@ -186,56 +214,21 @@ class _Heard(NamedTuple):
     """On the context's clock."""
 
 
-class _Table:
-    """What is known of one source."""
-
-    def __init__(self) -> None:
-        self._entries: dict[str, watch_streams.Entry] = {}
-        self._buried: dict[str, int] = {}
-        """Deleted name -> revision of its end, so that a late word does not bring it back."""
-
-    def replace(self, entries: tuple[watch_streams.Entry, ...]) -> bool:
-        """Take a whole list; true if it says anything new."""
-        fresh = {entry.name: entry for entry in entries}
-        before = {name: entry.item for name, entry in self._entries.items()}
-        self._entries, self._buried = fresh, {}
-        return before != {name: entry.item for name, entry in fresh.items()}
-
-    def take(self, entry: watch_streams.Entry, *, deleted: bool) -> bool:
-        """Take one event; true if it says anything new. Repeated and overtaken events say nothing."""
-        old = self._entries.get(entry.name)
-        newest = max(old.revision if old else 0, self._buried.get(entry.name, 0))
-        if entry.revision and entry.revision <= newest:
-            return False
-        if deleted:
-            self._buried[entry.name] = entry.revision
-            return self._entries.pop(entry.name, None) is not None
-        self._entries[entry.name] = entry
-        return old is None or old.item != entry.item
-
-    def items(self) -> tuple[Any, ...]:
-        return tuple(
-            self._entries[name].item for name in sorted(self._entries) if self._entries[name].item is not None
-        )
-
-
 class _View:
     """The tables of all sources, and what has not been told of them yet."""
 
     def __init__(
         self,
-        cluster: str,
+        assembler: snapshot.Assembler,
         clock: clock_module.WallClock,
         sources: frozenset[fleet.SourceName],
         tick_s: float,
     ) -> None:
-        self._cluster = cluster
+        self._assembler = assembler
         self._clock = clock
         self._sources = sources
         self._tick_s = tick_s
-        self._shown: fleet.Fleet | None = None
-        """The fleet as last joined; shown again as long as the tables say the same."""
-        self._tables: dict[fleet.SourceName, _Table] = {}
+        self._tables: dict[fleet.SourceName, tables.Table] = {}
         self._heard: dict[fleet.SourceName, _Heard] = {}
         self._troubles: dict[fleet.SourceName, str] = {}
         self._epoch: tuple[datetime.datetime, float] | None = None
@@ -243,6 +236,7 @@ class _View:
         self._is_new = False
         self._told_s: float | None = None
         self._ticked_s = clock.monotonic_s()
+        self._rests_until_s = self._ticked_s
         self._told_trouble = ""
 
     def take_all(self, news: queue.SimpleQueue[watch_streams.News]) -> None:
@@ -262,15 +256,22 @@ class _View:
         if isinstance(item, watch_streams.Troubled):
             self._troubles[item.source] = item.why
             return
-        now_s = self._clock.monotonic_s()
-        self._heard[item.source] = _Heard(item.revision, now_s)
-        table = self._tables.setdefault(item.source, _Table())
+        at_s = item.at_s if isinstance(item, watch_streams.Listed) else None
+        at_s = self._clock.monotonic_s() if at_s is None else at_s
+        self._heard[item.source] = _Heard(item.revision, at_s)
+        if isinstance(item, watch_streams.Heard):
+            return
+        table = self._tables.setdefault(item.source, tables.Table())
         if isinstance(item, watch_streams.Listed):
             self._troubles.pop(item.source, None)
-            self._epoch = (item.observed_at, now_s)
-            self._is_new |= table.replace(item.entries) or self._told_s is None
+            self._epoch = (item.observed_at, at_s)
+            self._note(item.source, is_new=table.replace(item.entries) or self._told_s is None)
         else:
-            self._is_new |= table.take(item.entry, deleted=item.deleted)
+            self._note(item.source, is_new=table.take(item.entry, deleted=item.deleted))
+
+    def _note(self, source: fleet.SourceName, *, is_new: bool) -> None:
+        """Pods come and go all the time in a large fleet: they are told of with the next tick."""
+        self._is_new |= is_new and source is not Name.PODS
 
     @property
     def _is_whole(self) -> bool:
@@ -284,10 +285,11 @@ class _View:
         """Something changed, or a trouble came or went, or nothing was told for a while."""
         if self._trouble != self._told_trouble:
             return True
-        if self._is_whole and (self._is_new or self._told_s is None):
+        now_s = self._clock.monotonic_s()
+        if self._is_whole and ((self._is_new and now_s >= self._rests_until_s) or self._told_s is None):
             return True
         # Also as long as there is no fleet to show: whoever listens may have other things to look after.
-        return self._clock.monotonic_s() - self._ticked_s >= self._tick_s
+        return now_s - self._ticked_s >= self._tick_s
 
     def sighting(self) -> ports.Sighting:
         """The fleet as it is known now; None in it until every source was read once."""
@@ -295,7 +297,7 @@ class _View:
         self._ticked_s = self._clock.monotonic_s()
         if not self._is_whole or self._epoch is None:
             return ports.Sighting(None, self._trouble)
-        is_new, self._is_new, self._told_s = self._is_new, False, self._clock.monotonic_s()
+        self._is_new, self._told_s = False, self._clock.monotonic_s()
         then, then_s = self._epoch
 
         def at(seconds: float) -> datetime.datetime:
@@ -305,17 +307,18 @@ class _View:
             name: fleet.Source(name, self._heard[name].revision, at(self._heard[name].at_s))
             for name in sorted(self._sources, key=list(Name).index)
         }
-        if self._shown is None or is_new:
-            found = {
-                name: snapshot.Read(source, self._tables[name].items()) for name, source in sources.items()
-            }
-            self._shown = snapshot.assemble(self._cluster, found, at(self._told_s))
-        else:
-            # Joining 100,000 nodes takes about a second of CPU: only the times are others.
-            self._shown = dataclasses.replace(
-                self._shown, observed_at=at(self._told_s), sources=tuple(sources.values())
-            )
-        return ports.Sighting(self._shown, self._trouble)
+        found = {name: snapshot.Read(source, self._tables[name].items()) for name, source in sources.items()}
+        seen = self._assembler.assemble(found, at(self._told_s))
+        joined_s = self._clock.monotonic_s()
+        self._rests_until_s = joined_s + RESTS * (joined_s - self._told_s)
+        return ports.Sighting(seen, self._trouble)
+
+
+def _listed(source: fleet.SourceName, found: snapshot.Listing) -> watch_streams.Listed:
+    entries = tuple(
+        watch_streams.Entry(entry.name, _number(entry.revision), entry.item) for entry in found.items
+    )
+    return watch_streams.Listed(source, entries, found.revision, found.observed_at, found.begun_s)
 
 
 def _number(revision: object) -> int:

@@ -8,17 +8,29 @@ later one in place, not by a rule of thumb.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from tpuctl.engine import placement
 from tpuctl.engine.inventory import stock
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tpuctl.engine import tenancy
     from tpuctl.model import fleet
+
+_Receipt = TypeVar("_Receipt")
+
+
+class Releasing(Protocol[_Receipt]):
+    """Something that slices have, which can be taken from them and given back."""
+
+    def release(self, name: str) -> _Receipt:
+        """Take everything from a slice."""
+
+    def restore(self, name: str, receipt: _Receipt) -> None:
+        """Undo a release."""
 
 
 class Shadow(NamedTuple):
@@ -112,22 +124,34 @@ def _is_delayed(before: Shadow | None, after: Shadow | None) -> bool:
 def _shadow(
     index: stock.Stock,
     request: placement.Request,
-    ends: dict[str, datetime.datetime],
+    ends: Mapping[str, datetime.datetime],
     now: datetime.datetime,
 ) -> Shadow | None:
-    """Release by time until it fits, then put everything back."""
-    released: list[tuple[str, stock.Receipt]] = []
+    return when_it_fits(index, ends, now, lambda: placement.choose(index, request) is not None)
+
+
+def when_it_fits(
+    room: Releasing[_Receipt],
+    ends: Mapping[str, datetime.datetime],
+    now: datetime.datetime,
+    fits: Callable[[], bool],
+) -> Shadow | None:
+    """Release by time until `fits`, then put everything back; None if all the ends together do not suffice.
+
+    `ends` is when slices end, by name; none lies before `now`.
+    """
+    released: list[tuple[str, _Receipt]] = []
     found: Shadow | None = None
     at = now
     try:
         for name, end in sorted(ends.items(), key=lambda entry: (entry[1], entry[0])):
-            if end > at and placement.choose(index, request) is not None:
+            if end > at and fits():
                 break
             at = max(at, end)
-            released.append((name, index.release(name)))
-        if placement.choose(index, request) is not None:
+            released.append((name, room.release(name)))
+        if fits():
             found = Shadow(at, tuple(name for name, _ in released))
     finally:
         for name, receipt in reversed(released):
-            index.restore(name, receipt)
+            room.restore(name, receipt)
     return found

@@ -7,7 +7,6 @@ pods cannot start. Such cubes count as claimed until the pods are gone.
 from __future__ import annotations
 
 import collections
-import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.model import operations
@@ -18,16 +17,23 @@ if TYPE_CHECKING:
 
 def with_leftovers(snapshot: fleet.Fleet) -> fleet.Fleet:
     """The same snapshot with a claim on each cube where unfinished TPU pods run outside any slice."""
+    claims = snapshot.derived(_claims)
+    return snapshot.amended(claims=(*snapshot.claims, *claims)) if claims else snapshot
+
+
+def _claims(snapshot: fleet.Fleet) -> tuple[operations.Claim, ...]:
     held = {host.name for item in snapshot.slices for host in snapshot.hosts_of(item)}
-    cube_of = {host.name: cube.id for cube in snapshot.cubes for host in cube.hosts if host.name not in held}
+    running = [pod for pod in snapshot.pods if pod.node not in held and pod.node and not pod.is_finished]
+    if not running:
+        return ()
+    cube_of = {host.name: cube.id for cube in snapshot.cubes for host in cube.hosts}
     found: dict[str, collections.Counter[str]] = {}
-    for pod in snapshot.pods:
-        if pod.node in cube_of and not pod.is_finished:
+    for pod in running:
+        if pod.node in cube_of:
             owner = f"{pod.namespace}/{pod.owner or f'Pod/{pod.name}'}"
             found.setdefault(cube_of[pod.node], collections.Counter())[owner] += 1
-    claims = tuple(
+    return tuple(
         operations.Claim(cube_id, f"{count} pods of {owner} still run")
         for cube_id, owners in sorted(found.items())
         for owner, count in sorted(owners.items())
     )
-    return dataclasses.replace(snapshot, claims=(*snapshot.claims, *claims)) if claims else snapshot

@@ -137,8 +137,9 @@ class Breaker:
     """Of the cubes with nodes, rounded up to whole cubes."""
     cubes: int = 16
     """An absolute number; whichever is reached first trips it."""
-    minimum_cubes: int = 2
-    """Fewer troubled cubes than this never trip it, however small the fleet."""
+    minimum_cubes: int = 3
+    """Fewer troubled cubes than this never trip it, however small the fleet: two hosts that fail within an
+    hour are chance."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -132,8 +132,8 @@ class Sighting(NamedTuple):
 
     kind: str
     """Of pools `pool-short`, `pool-error`; of cubes `trouble`, `seen-trouble`; of slices `unwanted`,
-    `foreign-deletion`, `room`, `made-room`, `slice-trouble`, `slice-worn`, `slice-down`, `slice-forming`,
-    `slice-no-spare`."""
+    `foreign-deletion`, `room` (also of a cube), `made-room`, `slice-trouble`, `slice-worn`, `slice-down`,
+    `slice-forming`, `slice-no-spare`, `cubes-coming`."""
     subject: str
     since: datetime.datetime
     cycles: int

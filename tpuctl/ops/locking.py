@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tpuctl.model import errors, operations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from tpuctl.model import fleet
     from tpuctl.ops import ports as ports_module
@@ -117,11 +117,12 @@ def held(
 
 
 def fenced(ports: ports_module.Ports, *locks: Lock) -> ports_module.Ports:
-    """The same ports, with every write preceded by a check of the locks, and sleep renewing them."""
+    """The same ports, with every write preceded by a check of the locks; sleep and long reads renew them."""
     fence = _Fence(locks)
     return dataclasses.replace(
         ports,
         clock=_Clock(ports.clock, fence),
+        fleet=_Fleet(ports.fleet, fence),
         slices=_Slices(ports.slices, fence),
         pools=_Pools(ports.pools, fence),
         records=_Records(ports.records, fence),
@@ -222,6 +223,25 @@ class _Clock:
             self._clock.sleep(piece_s)
             left_s -= piece_s
             self._fence.renew_if_due()
+
+
+class _Fleet:
+    """Reads the fleet, and keeps the locks while a large one is being read: that may take longer than they
+    last."""
+
+    def __init__(self, reader: ports_module.FleetReader, fence: _Fence) -> None:
+        self._reader = reader
+        self._fence = fence
+
+    def observe(
+        self, sources: Collection[fleet.SourceName], *, meanwhile: Callable[[], None] | None = None
+    ) -> fleet.Fleet:
+        def renew() -> None:
+            self._fence.renew_if_due()
+            if meanwhile is not None:
+                meanwhile()
+
+        return self._reader.observe(sources, meanwhile=renew)
 
 
 class _Slices:

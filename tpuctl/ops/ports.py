@@ -13,7 +13,7 @@ from tpuctl.model import fleet, operations
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tpuctl.model import topology
 
@@ -51,11 +51,14 @@ class Clock(Protocol):
 
 
 class FleetReader(Protocol):
-    def observe(self, sources: Collection[fleet.SourceName]) -> fleet.Fleet:
+    def observe(
+        self, sources: Collection[fleet.SourceName], *, meanwhile: Callable[[], None] | None = None
+    ) -> fleet.Fleet:
         """One snapshot from the named sources.
 
-        Raises NotPermitted, Unavailable, NotFound (no Slice resource: the controller is off). A list that
-        could not be read to its end is an error.
+        A large fleet takes a minute to read: `meanwhile` is called now and then by the thread that waits,
+        and what it raises ends the reading. Raises NotPermitted, Unavailable, NotFound (no Slice resource:
+        the controller is off). A list that could not be read to its end is an error.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Published figures, and runs of the simulated block, for the command line."""
+"""Published figures, and runs of one simulated block, for the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DAY_S = 86400
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run as the user wrote it."""
+    """A run of one block, as the user wrote it: blocks do not share slices, so a fleet is many such runs."""
 
     days: float
     host_mtbf_s: float | None

@@ -135,6 +135,25 @@ class TestDeletedByOthers:
         assert found.memory.recommendations == ()
         assert found.memory.formed == stage.formed(TRAIN)
 
+    @pytest.mark.parametrize("open_operation", [True, False])
+    def test_what_the_loop_takes_apart_itself_is_made_again(self, open_operation):
+        """A loop died after the deletion; the next one sees the slice on its way out, and then without it."""
+        intent = (reconciling.Formed("train", "", stage.NOW - datetime.timedelta(seconds=5)),)
+        memory = dataclasses.replace(stage.memory(), formed=intent)
+        going = TRAIN._replace(state=states.SliceState.DEACTIVATING, deleting=True)
+        left = (
+            (stage.operation(going, operations.Kind.DEFORM, operations.Intent.DELETING),)
+            if open_operation
+            else ()
+        )
+        seen = on(going, memory=memory, operations=left)
+        first = engine.decide(seen)
+        assert first.memory.formed == intent
+        gone = dataclasses.replace(
+            stage.later(seen, first), snapshot=stage.later(on(), first).snapshot, operations=()
+        )
+        assert stage.lines(engine.decide(gone)) == ["form/train"]
+
 
 class TestWantedNames:
     def test_a_slice_that_tpuctl_made_for_a_person_is_adopted(self):

@@ -53,8 +53,8 @@ class TestCreation:
         cubes = [stage.bare(number) for number in range(6)]
         found = engine.decide(on(*cubes, pool_operations=1))
         assert len(found.to_do) == 3
-        assert found.actions[3].stopped_by == "pool operations: 4 of 4 are in flight"
-        assert stage.guard(found, "pool operations").says == "4 of 4 in flight"
+        assert found.actions[3].stopped_by == "pool operations: 4 at once, no more"
+        assert stage.guard(found, "pool operations").says == "4 of 4 at once, 3 of them by this plan"
 
     @pytest.mark.parametrize(
         "away",

@@ -77,7 +77,7 @@ def test_a_dead_host_is_one_swap_for_us_and_hours_for_the_maximizer() -> None:
     assert row.legacy.pool_operations == 3
     assert dict(found.totals)["tpuctl"] == shadow.Total(1, 256, 16, 0, 0, 2, 210)
     assert dict(found.totals)["maximizer"] == shadow.Total(1, 256, 64, 60, 3, 0, 7200)
-    assert found.sentence == "1 differing decisions: tpuctl would interrupt 256 chips, the maximizer 256"
+    assert found.sentence == "1 differing decision: tpuctl would interrupt 256 chips, the maximizer 256"
     assert any("a setting" in source for source in found.sources)
 
 

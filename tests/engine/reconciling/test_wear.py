@@ -47,9 +47,8 @@ class TestDegraded:
         )
         _, found = stage.second_look(seen)
         assert found.actions == ()
-        assert (
-            "no healthy cube of its block is free beside the spares" in found.memory.recommendations[0].text
-        )
+        told = {entry.subject: entry.text for entry in found.memory.recommendations}
+        assert "no healthy cube of its block is free beside the spares" in told["slice/train"]
 
     def test_without_a_cube_that_shows_it_there_is_only_a_warning(self):
         _, found = stage.second_look(on(slices=(self.ITEM,)))
@@ -84,6 +83,37 @@ class TestSubSlices:
         assert stage.lines(first) == ["deform/sub"]
         [forming] = stage.one(engine.decide(stage.carried_out(seen, first)), Kind.FORM).forming
         assert forming.partition_ids != self.PART.partition_ids
+
+    def test_a_pod_on_the_dead_host_does_not_keep_it_there(self):
+        bad = builders.changed(CUBES[0], 5, ready=False, ready_since=stage.LONG_AGO)
+        pods = (builders.pod("p", "node-b1-c00-05"),)
+        down = on(bad, slices=(stage.failed(self.PART, 200.0),), pods=pods, wanted=self.WANTED)
+        action = stage.one(engine.decide(down), Kind.DEFORM)
+        assert (action.pods_restarted, action.chips) == (1, 0)
+        # While it counts as up, Kubernetes has its time to say that the pod is lost.
+        seen = on(bad, slices=(self.PART,), pods=pods, wanted=self.WANTED)
+        again, early = stage.second_look(seen, 299.0)
+        assert early.actions == ()
+        late = engine.decide(stage.later(again, early, 1.0))
+        assert stage.one(late, Kind.DEFORM).pods_restarted == 1
+
+    def test_pods_that_hang_beside_it_go_along_after_a_while_if_there_is_a_place(self):
+        bad = builders.changed(CUBES[0], 5, ready=False, ready_since=stage.LONG_AGO)
+        pods = (builders.pod("p", "node-b1-c00-06"),)
+
+        def found(seconds, *others):
+            down = stage.failed(self.PART, seconds)
+            seen = on(bad, slices=(down, *others), pods=pods, wanted=self.WANTED)
+            return stage.second_look(seen)[1]
+
+        assert found(200.0).actions == ()
+        action = stage.one(found(700.0), Kind.DEFORM)
+        assert (action.pods_restarted, action.voluntary, action.chips) == (1, False, 0)
+        full = tuple(
+            builders.slice_of(f"x-{number}", "2x2x4", f"b1-c00.224.{number}") for number in (0, 2, 3)
+        )
+        rest = builders.slice_of("y", f"4x4x{4 * (len(CUBES) - 1)}", *(cube.id for cube in CUBES[1:]))
+        assert found(700.0, *full, rest).actions == ()
 
     def test_trouble_in_another_part_of_the_cube_is_none_of_its_business(self):
         bad = builders.changed(CUBES[0], 15, ready=False, ready_since=stage.LONG_AGO)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.ops.conftest import Recorder, whole
 from tests.ops.reconciling.conftest import World, Write, spec_of, wanted, world_of
 from tests.ops.test_swapping import break_host
 from tpuctl.cloud import kube
-from tpuctl.model import errors, operations, reconciling, records
+from tpuctl.model import declared, errors, operations, reconciling, records
 from tpuctl.model.exit_status import ExitStatus
 from tpuctl.ops import locking
 from tpuctl.ops.reconciling import (
@@ -31,6 +30,7 @@ from tpuctl.sim import api_faults
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from tests.ops.conftest import Recorder
     from tpuctl.cli.rehearsal import Rehearsal
 
 Became = outcomes.Became
@@ -268,11 +268,14 @@ def test_told_to_end_it_ends_between_actions_and_gives_the_lock_back(ready: Worl
 
 
 def test_a_breaker_that_tripped_stays_so_until_a_person_resets_it(ready: World) -> None:
+    breaker = declared.Breaker(minimum_cubes=2)
+    ready.wants(dataclasses.replace(ready.settings.spec, breaker=breaker))
     ready.converge()
     ready.advance(1800)  # nodes that are new may be coming up
     uids = {name: ready.slice(name).uid for name in ready.states()}
-    cubes = [cube.id for cube in whole(ready.scene).cubes]
-    for cube_id in cubes[:3]:
+    # Free cubes whose hosts are in repair would not count.
+    cubes = [part for name in uids for part in ready.slice(name).partition_ids]
+    for cube_id in cubes:
         ready.scene.simulator.inject("cube-down", cube_id)
     ready.advance(120)
     with ready.writes() as writes:
@@ -281,7 +284,7 @@ def test_a_breaker_that_tripped_stays_so_until_a_person_resets_it(ready: World) 
     assert all(action.stopped_by.startswith("breaker") for action in found.decision.actions)
     assert changes(writes) == []
     assert history.read(ready.ports)[-1].text.startswith("breaker tripped: ")
-    for cube_id in cubes[:3]:
+    for cube_id in cubes:
         ready.scene.simulator.inject("cube-up", cube_id)
     ready.advance(1800)
     again = ready.cycles(2)

@@ -261,4 +261,5 @@ def test_marks_of_plans_that_nobody_can_use_are_forgotten(world: World) -> None:
     world.wants(spec_of(world.scene, wanted("third", "4x4x4"), wanted("first", "4x4x4", priority=2)))
     apply(world, world.plan_file())
     assert len(world.ports.records.list(records.PLAN)) == 1
-    assert len(whole(world.scene).slices) == 3
+    # A person read the plan, so what is not wanted any more went without the grace of a loop.
+    assert {item.name for item in whole(world.scene).slices} == {"first", "third"}

@@ -10,20 +10,22 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.engine import health
+from tpuctl.engine.health import verdicts
 from tpuctl.engine.inventory import counting, obstacles, shelves, tree
 from tpuctl.model import health as health_values
 from tpuctl.model import states, topology
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tpuctl.model import fleet
 
 Obstacle = obstacles.Obstacle
 _ALL = (1 << topology.HOSTS_PER_CUBE) - 1
 _LEVELS = topology.HOSTS_PER_CUBE + 1
-_FIRST_WHOLE = _LEVELS * _LEVELS
+_SPOILED, _SHARED, _WHOLE = range(3)
+"""What a slice of whole cubes loses by a sub-slice there: nothing, nothing new, a cube."""
+_FIRST_WHOLE = _WHOLE * _LEVELS * _LEVELS
 """Ranks from here on are of cubes that a slice of whole cubes could use."""
 
 
@@ -75,6 +77,15 @@ class Slot:
         return mask
 
     @property
+    def wear(self) -> tuple[int, int]:
+        """Sub-slices go where this is least: into what no slice of whole cubes can use, the fullest first.
+
+        A shared cube comes after a spoiled one, since it is whole again when its sub-slices end.
+        """
+        used = self.used.bit_count()
+        return _SPOILED if self.spoiled else _SHARED if used else _WHOLE, -used
+
+    @property
     def whole_obstacle(self) -> obstacles.Obstacle | None:
         """Why a slice of whole cubes cannot take it."""
         if self.holders and self.cube.has_nodes:
@@ -104,9 +115,12 @@ class Stock:
         self._whole = shelves.BlockShelves()
         self._parts: dict[topology.Topology, shelves.CubeShelves] | None = None
         self._cached: dict[tuple[int, topology.Topology], counting.Candidate] = {}
-        self._part_slots: dict[str, Slot] | None = None
+        self._cube_of_part: Mapping[str, str] | None = None
+        """Made when a part is asked for; the snapshot's own table, if one of its slices has parts."""
         for number, block in enumerate(blocks):
             self._add_block(number, block)
+        if any(part not in self.slot_of_cube for item in snapshot.slices for part in item.partition_ids):
+            self._cube_of_part = snapshot.cube_of_partition
         for item in snapshot.slices:
             self._note_slice(item)
         for claim in snapshot.claims:
@@ -139,7 +153,7 @@ class Stock:
         only_spoiled: bool = False,
         avoid: int = 0,
     ) -> tuple[Slot, tree.Part] | None:
-        """The partition for a sub-slice: spoiled cubes first, the fullest of those, the tightest piece.
+        """The partition for a sub-slice, in the cube of the lowest rank: the tightest piece there.
 
         `only_spoiled` leaves whole healthy cubes alone, `avoid` the cubes with these numbers (bits).
         """
@@ -266,7 +280,7 @@ class Stock:
 
     def _judge(self, slot: Slot) -> None:
         cube = slot.cube
-        verdict = health.judge(cube, self.terms.policy, self.now).verdict
+        verdict = verdicts.passing(cube, self.terms.policy, self.now).verdict
         slot.spoiled = verdict is not states.Verdict.HEALTHY
         if not cube.has_nodes:
             slot.obstacle = Obstacle.NO_NODES
@@ -289,15 +303,15 @@ class Stock:
         slot = self.slot_of_cube.get(partition_id)
         if slot is not None:
             return slot
-        if self._part_slots is None:
-            self._part_slots = {
-                found: slot
-                for slot in self.slot_of_cube.values()
+        if self._cube_of_part is None:
+            self._cube_of_part = {
+                found: cube_id
+                for cube_id, slot in self.slot_of_cube.items()
                 for host in slot.cube.hosts
                 for found in host.partition_ids
                 if found
             }
-        return self._part_slots.get(partition_id)
+        return self.slot_of_cube.get(self._cube_of_part.get(partition_id, ""))
 
     def _set_free(self, block: int, free: int) -> None:
         before = self.free[block]
@@ -340,12 +354,12 @@ class Stock:
         if slot.claims or not slot.cube.has_nodes or used == _ALL:
             return
         if trusted and not used and not slot.spoiled and slot.obstacle is None:
-            rank = _rank(spoiled=False, used=0, free=topology.HOSTS_PER_CUBE)
+            rank = _rank(slot, topology.HOSTS_PER_CUBE)
             shapes: Iterable[topology.Topology] = topology.SUB_SLICE_SHAPES
         else:
             partitions = self.tree_of(slot)
             free = (partitions.usable_hosts() & ~used).bit_count()
-            rank = _rank(spoiled=slot.spoiled or bool(used), used=used.bit_count(), free=free)
+            rank = _rank(slot, free)
             shapes = [shape for shape in topology.SUB_SLICE_SHAPES if partitions.has_free(shape, used)]
         for shape in shapes:
             slot.rank[shape] = rank
@@ -361,6 +375,8 @@ class Stock:
 
 def _hosts_with(cube: fleet.Cube, partition_id: str) -> int:
     """Hosts of a partition, as bits."""
+    if partition_id == cube.id:
+        return (1 << len(cube.hosts)) - 1
     hosts = 0
     for index, host in enumerate(cube.hosts):
         if partition_id in host.partition_ids:
@@ -368,6 +384,7 @@ def _hosts_with(cube: fleet.Cube, partition_id: str) -> int:
     return hosts
 
 
-def _rank(*, spoiled: bool, used: int, free: int) -> int:
-    """Spoiled before whole, then the fullest, then the one with the least left."""
-    return ((0 if spoiled else 1) * _LEVELS + (topology.HOSTS_PER_CUBE - used)) * _LEVELS + free
+def _rank(slot: Slot, free: int) -> int:
+    """The order of `Slot.wear` as one number, and of equals the cube with the fewest free hosts."""
+    level, minus_used = slot.wear
+    return (level * _LEVELS + topology.HOSTS_PER_CUBE + minus_used) * _LEVELS + free

@@ -7,5 +7,8 @@ exact      the optimum with HiGHS; the only module of the engine that knows a li
 fair       whose turn it is
 sorting    units as groups and bundles, and a solution as partitions
 room       the fleet while it is being packed
+terms      what is known of running slices and of requests: who may be ended, who ends when
+evicting   room by ending running slices
+promises   the time that is promised to the first who has to wait, and who may pass it
 plan       class by class, from wishes to partitions
 """

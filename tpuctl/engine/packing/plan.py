@@ -2,18 +2,23 @@
 
 A class is everything of one priority. The highest is packed first and nothing of a lower one can take its
 place. Inside a class the most chips win, then whoever's turn it is by team weights, then who came first.
+
+If terms are known (who may be ended, who ends when), what does not fit may end running slices for its place,
+and the first that still has to wait is promised a time that nobody after it may put off.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 from typing import TYPE_CHECKING
 
-from tpuctl.engine import placement
-from tpuctl.engine.packing import exact, fair, fast, room, sorting, wishes
+from tpuctl.engine import placement, preemption, tenancy
+from tpuctl.engine.packing import evicting, exact, fair, fast, promises, room, sorting, wishes
+from tpuctl.engine.packing import terms as all_terms
+from tpuctl.model import errors, topology
 from tpuctl.model import health as health_values
-from tpuctl.model import topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,6 +52,10 @@ class Settings:
     """Healthy cubes of each block kept free."""
     spares_below: int = 0
     """Requests of this priority and above may use them."""
+    tenants: tenancy.Tenants = dataclasses.field(default_factory=tenancy.Tenants)
+    """What is known of running slices; nobody is ended of whom nothing is known."""
+    limits: preemption.Limits = dataclasses.field(default_factory=preemption.Limits)
+    """How much may be disturbed for one request."""
 
     def keep_free(self, priority: int) -> int:
         return self.spares if priority < self.spares_below else 0
@@ -62,6 +71,8 @@ class Grant:
     block: str
     cubes: tuple[str, ...]
     partition_ids: tuple[str, ...]
+    passes: bool = False
+    """If true, it starts before somebody whose turn was earlier, who starts no later for it."""
 
     @property
     def is_fallback(self) -> bool:
@@ -89,7 +100,7 @@ class ClassReport:
     wanted_chips: int
     placed_chips: int
     bound_chips: int
-    """No packing of this class places more after the classes above it."""
+    """No packing of this class places more after the classes above it, and with the same victims."""
 
     @property
     def gap(self) -> float:
@@ -104,46 +115,72 @@ class Plan:
     grants: tuple[Grant, ...]
     left: tuple[Left, ...]
     classes: tuple[ClassReport, ...]
+    evictions: tuple[evicting.Eviction, ...] = ()
+    """Running slices that have to end before some of the grants can be formed."""
+    promise: promises.Promise | None = None
+    """The first that has to wait, if it is known when it will fit."""
 
 
 def pack(snapshot: fleet.Fleet, asked: Sequence[wishes.Wish], settings: Settings | None = None) -> Plan:
-    """Place as much as possible beside what runs; what runs is not touched.
+    """Place as much as possible beside what runs; only what may be ended is ended.
 
-    Raises UsageError for requests that contradict each other.
+    Raises UsageError for requests that contradict each other, or are called like a slice that runs.
     """
     settings = settings or Settings()
-    units = wishes.units(asked)
-    space = room.Room(snapshot, settings.policy, tolerant=any(wish.allow_degraded for wish in asked))
+    work = _Work(snapshot, asked, settings)
     chips = dict(settings.team_chips)
     reports = []
-    for priority in sorted({unit.priority for unit in units}, reverse=True):
-        members = fair.turns((unit for unit in units if unit.priority == priority), settings.weights, chips)
-        reports.append(_pack_class(space, priority, members, settings))
+    for priority in sorted({unit.priority for unit in work.units}, reverse=True):
+        members = fair.turns(
+            (unit for unit in work.units if unit.priority == priority), settings.weights, chips
+        )
+        reports.append(_pack_class(work, priority, members))
         for unit in members:
             team = unit.first.team
-            chips[team] = chips.get(team, 0) + space.chips_of(unit)
+            chips[team] = chips.get(team, 0) + work.space.chips_of(unit)
     known: dict[placement.Request, placement.Placement | placement.Refusal] = {}
     return Plan(
-        grants=tuple(_grants(space, units)),
-        left=tuple(_left(space, unit, settings, known) for unit in units if not space.has(unit)),
+        grants=tuple(_grants(work)),
+        left=tuple(_left(work, unit, known) for unit in work.units if not work.space.has(unit)),
         classes=tuple(reports),
+        evictions=tuple(work.evictions),
+        promise=work.promise,
     )
 
 
-def _pack_class(
-    space: room.Room, priority: int, members: Sequence[wishes.Unit], settings: Settings
-) -> ClassReport:
-    keep_free = settings.keep_free(priority)
+class _Work:
+    """A plan in the making."""
+
+    def __init__(self, snapshot: fleet.Fleet, asked: Sequence[wishes.Wish], settings: Settings) -> None:
+        self.settings = settings
+        self.units = wishes.units(asked)
+        for unit in self.units:
+            for name, _ in unit.members:
+                if name in snapshot.slices_by_name:
+                    raise errors.UsageError(f"request {name}: there is a slice of this name already")
+        tolerant = any(wish.allow_degraded for wish in asked)
+        self.space = room.Room(snapshot, settings.policy, tolerant=tolerant)
+        self.terms = all_terms.Terms(snapshot, settings.tenants, settings.limits, asked)
+        self.evictions: list[evicting.Eviction] = []
+        self.keeper: promises.Keeper | None = None
+
+    @property
+    def promise(self) -> promises.Promise | None:
+        return None if self.keeper is None else self.keeper.promise
+
+
+def _pack_class(work: _Work, priority: int, members: Sequence[wishes.Unit]) -> ClassReport:
+    space, keep_free = work.space, work.settings.keep_free(priority)
+    evicted_before = len(work.evictions)
     _fill_fragments(space, members)
     placed_before = sum(space.chips_of(unit) for unit in members)
-    sorted_out = sorting.sort_out([unit for unit in members if not space.has(unit)], space)
-    problem = sorted_out.problem(space.healthy(keep_free), space.degraded())
-    solution = _solve(problem, sorted_out, settings)
-    sorted_out.carry_out(space, solution)
-    _mop_up(space, members, keep_free)
+    solution = _solve_rest(work, members, keep_free)
+    if work.terms.speak:
+        _use_terms(work, members, keep_free)
     placed = sum(space.chips_of(unit) for unit in members)
     bound = placed_before + solution.bound_hosts * topology.CHIPS_PER_HOST
     bound += sum(_most_chips(unit) for unit in members if _is_loose(space, unit))
+    bound += sum(eviction.chips for eviction in work.evictions[evicted_before:])
     bound = min(bound, sum(map(_most_chips, members)))
     return ClassReport(
         priority=priority,
@@ -152,6 +189,74 @@ def _pack_class(
         placed_chips=placed,
         bound_chips=max(bound, placed),
     )
+
+
+def _solve_rest(work: _Work, members: Sequence[wishes.Unit], keep_free: int) -> problems.Solution:
+    """Place what has no place yet; who is turned away leaves room for a second try without it."""
+    space = work.space
+    waiting = [unit for unit in members if not space.has(unit) and unit.number not in space.refused]
+    solution = _solve_once(work, waiting, keep_free)
+    if any(unit.number in space.refused for unit in waiting):
+        rest = [unit for unit in waiting if not space.has(unit) and unit.number not in space.refused]
+        _solve_once(work, rest, keep_free)
+    _mop_up(space, members, keep_free)
+    return solution
+
+
+def _solve_once(work: _Work, waiting: Sequence[wishes.Unit], keep_free: int) -> problems.Solution:
+    space = work.space
+    sorted_out = sorting.sort_out(waiting, space)
+    problem = sorted_out.problem(space.healthy(keep_free), space.degraded())
+    solution = _solve(problem, sorted_out, work.settings)
+    sorted_out.carry_out(space, solution)
+    return solution
+
+
+def _use_terms(work: _Work, members: Sequence[wishes.Unit], keep_free: int) -> None:
+    """End who may be ended, then promise the first that is left a time, and let nobody put it off."""
+    space, before = work.space, len(work.evictions)
+    hopeless: set[object] = set()
+    for unit in members:
+        if not space.has(unit) and _alike(unit) not in hopeless:
+            found = evicting.make_room(space, unit, work.terms, keep_free)
+            if found is None:
+                hopeless.add(_alike(unit))
+            else:
+                work.evictions.append(found)
+                hopeless.clear()
+    if len(work.evictions) > before:
+        _mop_up(space, members, keep_free)
+    if work.keeper is None:
+        hopeless.clear()
+        for position, unit in enumerate(members):
+            if not space.has(unit) and _alike(unit) not in hopeless:
+                hopeless.add(_alike(unit))
+                if _promise(work, unit, members[position + 1 :], keep_free):
+                    break
+
+
+def _promise(work: _Work, unit: wishes.Unit, later: Sequence[wishes.Unit], keep_free: int) -> bool:
+    """Promise a unit a time, as if nobody came after it, and let in again whoever does not put it off."""
+    space = work.space
+    if not work.terms.ends(space, work.units):
+        return False
+    taken = [(other, space.take_back(other)) for other in later if space.has(other)]
+    if space.way_that_fits(unit, keep_free) is None:
+        granted = [other for other in work.units if space.has(other)]
+        work.keeper = promises.promise(space, unit, granted, work.terms, work.settings.policy, keep_free)
+        space.guard = work.keeper
+    # What fits but for those who serve more chips has lost to them, and waits for nobody's end.
+    turned_away = [other for other, spots in taken if not space.give_again(other, spots)]
+    if turned_away:
+        _solve_rest(work, later, keep_free)
+    return work.keeper is not None
+
+
+def _alike(unit: wishes.Unit) -> object:
+    """Units of one class that are equal in this stand or fall alike."""
+    shapes = tuple(unit.shapes(option) for option in range(unit.options))
+    terms = tuple((wish.ends_at, wish.preemptible, wish.min_run_s) for wish in unit.wishes)
+    return shapes, unit.same_block, unit.first.block, unit.tolerant, terms
 
 
 def _most_chips(unit: wishes.Unit) -> int:
@@ -187,16 +292,27 @@ def _fill_fragments(space: room.Room, members: Iterable[wishes.Unit]) -> None:
 
 def _mop_up(space: room.Room, members: Iterable[wishes.Unit], keep_free: int) -> None:
     """One by one, what the numbers left over: rests of cubes given to sub-slices, mostly."""
+    turned_away: set[object] = set()
     for unit in members:
         for option in range(unit.options):
             if space.has(unit):
                 break
-            space.place_unit(unit, option, keep_free)
+            placed = space.place_unit(unit, option, keep_free)
+            if not placed and unit.number in space.refused and (_alike(unit), option) not in turned_away:
+                turned_away.add((_alike(unit), option))
+                _elsewhere(space, unit, option, keep_free)
 
 
-def _grants(space: room.Room, units: Iterable[wishes.Unit]) -> Iterator[Grant]:
-    for unit in units:
-        for (name, index), spot in zip(unit.members, space.spots_of(unit), strict=False):
+def _elsewhere(space: room.Room, unit: wishes.Unit, option: int, keep_free: int) -> None:
+    """Who is turned away from the best place may still be welcome in another block."""
+    for block in space.blocks if unit.first.block is None else ():
+        if space.place_unit(unit, option, keep_free, block):
+            return
+
+
+def _grants(work: _Work) -> Iterator[Grant]:
+    for unit in work.units:
+        for (name, index), spot in zip(unit.members, work.space.spots_of(unit), strict=False):
             yield Grant(
                 slice_name=name,
                 wish=unit.wishes[index],
@@ -204,15 +320,19 @@ def _grants(space: room.Room, units: Iterable[wishes.Unit]) -> Iterator[Grant]:
                 block=spot.block,
                 cubes=spot.cubes,
                 partition_ids=spot.partition_ids,
+                passes=work.keeper is not None and unit.number in work.keeper.passed,
             )
 
 
 def _left(
-    space: room.Room,
+    work: _Work,
     unit: wishes.Unit,
-    settings: Settings,
     known: dict[placement.Request, placement.Placement | placement.Refusal],
 ) -> Left:
+    keep_free = work.settings.keep_free(unit.priority)
+    was_refused = unit.number in work.space.refused
+    if work.promise is not None and was_refused and work.space.way_that_fits(unit, keep_free) is not None:
+        return Left(unit=unit, why=_delays(work.promise), refusal=None)
     largest = max(unit.shapes(0))
     if largest.is_sub_slice and not unit.is_gang:
         return Left(unit=unit, why=f"no partition {largest} is left", refusal=None)
@@ -220,11 +340,11 @@ def _left(
         topology=largest,
         block=unit.first.block,
         allow_degraded=unit.tolerant,
-        policy=settings.policy,
-        keep_free=settings.keep_free(unit.priority),
+        policy=work.settings.policy,
+        keep_free=keep_free,
     )
     if request not in known:
-        known[request] = placement.place_in(space.index(tolerant=unit.tolerant), request)
+        known[request] = placement.place_in(work.space.index(tolerant=unit.tolerant), request)
     found = known[request]
     if isinstance(found, placement.Refusal):
         when = "never fits" if found.never else "does not fit now"
@@ -232,3 +352,9 @@ def _left(
         return Left(unit=unit, why=why, refusal=found)
     where = " in one block" if unit.same_block else ""
     return Left(unit=unit, why=f"its {len(unit.members)} slices do not fit all together{where}", refusal=None)
+
+
+def _delays(promise: promises.Promise) -> str:
+    head = promise.unit.members[0][0]
+    when = promise.shadow.at.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"it would fit now, but {head}, whose turn is before, would start later than {when}"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tpuctl.engine import placement
 from tpuctl.engine.inventory import shelves, stock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tpuctl.engine.inventory import tree
     from tpuctl.engine.packing import wishes
@@ -25,6 +25,17 @@ class Spot(NamedTuple):
     partition_ids: tuple[str, ...]
 
 
+Receipts = tuple[stock.Receipt, ...]
+"""What a slice had, in each index."""
+
+
+class Guard(Protocol):
+    """Has the last word before a unit gets its place."""
+
+    def admits(self, unit: wishes.Unit, spots: Sequence[Spot]) -> bool:
+        """If false, the unit does not get these spots."""
+
+
 class Room:
     """Two indexes of one fleet kept in step: for requests that take healthy cubes only, and for others."""
 
@@ -33,7 +44,15 @@ class Room:
         self._tolerant = (
             stock.Stock(snapshot, stock.Terms(policy=policy, allow_degraded=True)) if tolerant else None
         )
+        self._indexes = tuple(index for index in (self._strict, self._tolerant) if index is not None)
         self._given: dict[int, list[Spot]] = {}
+        self.guard: Guard | None = None
+        self.refused: set[int] = set()
+        """Numbers of units that fitted, but that the guard has turned away."""
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        return self._strict.blocks
 
     def index(self, *, tolerant: bool) -> stock.Stock:
         return self._tolerant if tolerant and self._tolerant is not None else self._strict
@@ -67,8 +86,26 @@ class Room:
     def chips_of(self, unit: wishes.Unit) -> int:
         return sum(spot.topology.chips for spot in self.spots_of(unit))
 
-    def give(self, unit: wishes.Unit, spots: list[Spot]) -> None:
-        self._given[unit.number] = spots
+    def give(self, unit: wishes.Unit, spots: Sequence[Spot]) -> bool:
+        """Write down what was taken for a unit; taken back and false if the guard objects."""
+        if self.guard is not None and not self.guard.admits(unit, spots):
+            self.undo([name for name, _ in unit.members])
+            self.refused.add(unit.number)
+            return False
+        self._given[unit.number] = list(spots)
+        self.refused.discard(unit.number)
+        return True
+
+    def take_back(self, unit: wishes.Unit) -> Sequence[Spot]:
+        """Undo `give`."""
+        spots = self._given.pop(unit.number)
+        self.undo([name for name, _ in unit.members])
+        return spots
+
+    def give_again(self, unit: wishes.Unit, spots: Sequence[Spot]) -> bool:
+        """Give what was taken back, if the guard agrees."""
+        self.take_spots(unit, spots)
+        return self.give(unit, spots)
 
     # -- taking ------------------------------------------------------------------------------------------
 
@@ -83,15 +120,20 @@ class Room:
             return None
         cubes = from_worn | shelves.first(strict, missing)
         ids = self._strict.take(name, block, cubes)
-        if self._tolerant is not None:
-            self._tolerant.take(name, block, cubes)
+        for index in self._indexes[1:]:
+            index.take(name, block, cubes)
         return Spot(shape, self._strict.blocks[block], ids, ids)
 
     def take_part(self, name: str, shape: topology.Topology, slot: stock.Slot, part: tree.Part) -> Spot:
-        for index in (self._strict, self._tolerant):
-            if index is not None:
-                index.take_part(name, index.slots[slot.block][slot.number], part)
+        for index in self._indexes:
+            index.take_part(name, index.slots[slot.block][slot.number], part)
         return Spot(shape, self._strict.blocks[slot.block], (slot.cube.id,), (part.id,))
+
+    def take_spots(self, unit: wishes.Unit, spots: Sequence[Spot]) -> None:
+        """Take what is known to be free, for each member of a unit."""
+        for (name, _), spot in zip(unit.members, spots, strict=True):
+            for index in self._indexes:
+                index.take_ids(name, spot.partition_ids)
 
     def take_in_cube(
         self, name: str, shape: topology.Topology, block: int, cube: int, *, tolerant: bool
@@ -102,11 +144,20 @@ class Room:
         part = index.tree_of(slot).best(shape, slot.used)
         return None if part is None else self.take_part(name, shape, slot, part)
 
-    def undo(self, names: Sequence[str]) -> None:
-        for index in (self._strict, self._tolerant):
-            if index is not None:
-                for name in names:
-                    index.release(name)
+    def undo(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.release(name)
+
+    def release(self, name: str) -> Receipts:
+        """Take everything from a slice, running or just placed."""
+        return tuple(index.release(name) for index in self._indexes)
+
+    def restore(self, name: str, receipts: Receipts) -> None:
+        """Undo a release."""
+        for index, receipt in zip(self._indexes, receipts, strict=True):
+            index.restore(name, receipt)
+
+    # -- placing -----------------------------------------------------------------------------------------
 
     def place_small(self, unit: wishes.Unit, *, only_spoiled: bool) -> None:
         """Give a single sub-slice the best partition there is."""
@@ -120,26 +171,45 @@ class Room:
         if found is not None:
             self.give(unit, [self.take_part(name, shape, *found)])
 
-    def place_unit(self, unit: wishes.Unit, option: int, keep_free: int) -> bool:
-        """One slice after the other, the largest first; all of them or none."""
-        shapes = unit.shapes(option)
+    def place_unit(self, unit: wishes.Unit, option: int, keep_free: int, block: str | None = None) -> bool:
+        """Give it what `try_way` finds."""
+        spots = self.try_way(unit, option, keep_free, block)
+        return spots is not None and self.give(unit, spots)
+
+    def way_that_fits(self, unit: wishes.Unit, keep_free: int) -> int | None:
+        """The first of its options for which there is room now; nothing is taken."""
+        for option in range(unit.options):
+            if self.try_way(unit, option, keep_free) is not None:
+                self.undo(name for name, _ in unit.members)
+                return option
+        return None
+
+    def try_way(
+        self, unit: wishes.Unit, option: int, keep_free: int, block: str | None = None
+    ) -> list[Spot] | None:
+        """Take one slice after the other, the largest first; all of them or none."""
         found: dict[int, Spot] = {}
-        block = unit.first.block
-        for number in sorted(range(len(shapes)), key=lambda number: (-shapes[number].chips, number)):
-            name = unit.members[number][0]
-            spot = self._place_one(name, shapes[number], block, keep_free, tolerant=unit.tolerant)
+        only = unit.first.block or block
+        shapes = unit.shapes(option)
+        for number in largest_first(shapes):
+            spot = self.place_one(unit.members[number][0], shapes[number], only, keep_free, unit.tolerant)
             if spot is None:
-                self.undo([unit.members[placed][0] for placed in found])
-                return False
+                self.undo(unit.members[placed][0] for placed in found)
+                return None
             found[number] = spot
             if unit.same_block:
-                block = spot.block
-        self.give(unit, [found[number] for number in range(len(shapes))])
-        return True
+                only = spot.block
+        return [found[number] for number in range(len(shapes))]
 
-    def _place_one(
-        self, name: str, shape: topology.Topology, block: str | None, keep_free: int, *, tolerant: bool
+    def place_one(
+        self,
+        name: str,
+        shape: topology.Topology,
+        block: str | None,
+        keep_free: int,
+        tolerant: bool,
     ) -> Spot | None:
+        """Take the best place for one slice."""
         index = self.index(tolerant=tolerant)
         request = placement.Request(topology=shape, block=block, allow_degraded=tolerant, keep_free=keep_free)
         found = placement.choose(index, request)
@@ -151,3 +221,8 @@ class Room:
         slot = index.slot_of_cube[found[1][0]]
         [part] = [part for part in index.tree_of(slot).parts[shape] if part.id == found[2][0]]
         return self.take_part(name, shape, slot, part)
+
+
+def largest_first(shapes: Sequence[topology.Topology]) -> list[int]:
+    """Positions, by size."""
+    return sorted(range(len(shapes)), key=lambda number: (-shapes[number].chips, number))

@@ -7,7 +7,8 @@ draft          the decision while it is made: the fleet as the steps so far will
 ledger         the memory while it is used: sightings, attempts, recommendations
 guards, breaker, budgets, churn    what stops an action
 belonging      which slices are ours
-finishing, swaps, relocating, unwanted, pools, forming, consolidation    the steps
+finishing, swaps, relocating, unwanted, pools, forming, gathering, consolidation    the steps
+granting, awaiting, arriving    what fits now, who waits for cubes, and which cubes are only coming up
 fitting, making_room    where something would go, and who would have to go for it
 facts          what an action relies on
 verdicts       judgements of cubes, remembered
@@ -16,11 +17,12 @@ verdicts       judgements of cubes, remembered
 from tpuctl.engine.reconciling.breaker import reset as reset_breaker
 from tpuctl.engine.reconciling.decide import decide
 from tpuctl.engine.reconciling.facts import digest, drift, facts_of
-from tpuctl.engine.reconciling.view import SOURCES, View, distrust
+from tpuctl.engine.reconciling.view import SOURCES, View, attended, distrust
 
 __all__ = [
     "SOURCES",
     "View",
+    "attended",
     "decide",
     "digest",
     "distrust",

@@ -50,9 +50,14 @@ def _present(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
     if item.state in _GOING and not item.deleting:
         draft.ledger.see(DOWN, want.name)
     known = draft.ledger.formed.get(want.name)
-    if known is not None or is_as_wanted(draft, want, item):
+    if known is not None and not known.uid and item.deleting:
+        return  # the loop takes it apart, and it is not gone yet: that it will be is nobody else's doing
+    is_what_we_formed = known is not None and known.uid in ("", item.uid)
+    if is_what_we_formed or is_as_wanted(draft, want, item):
         draft.ledger.adopt(item)
         return
+    # Who makes it anew in a shape that is not declared means something by it.
+    draft.ledger.formed.pop(want.name, None)
     draft.wait(want.name, f"a slice of this name exists as {item.raw_topology}, which the loop did not form")
     draft.ledger.recommend(
         f"slice/{want.name}",

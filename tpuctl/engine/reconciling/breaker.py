@@ -1,19 +1,20 @@
 """The breaker: so much trouble at once that it is a false alarm, or nothing for a loop to mend.
 
-Trouble is a cube with nodes that is unhealthy, incomplete or not known. Not counted is what is only coming
-up, what people have put on hold, what a person has seen and let pass by resetting the breaker, and hardware
-in repair: free of slices, with the reservation itself saying that hosts are broken. A fleet of thousands of
-cubes always has some of those.
+Trouble is a cube with nodes that is unhealthy, incomplete or not known, and one without any node under a
+slice that runs: lists that are not whole look like that. Not counted is what is only coming up, what people
+have put on hold, what a person has seen and let pass by resetting the breaker, and hardware in repair: the
+reservation itself says that hosts are broken, and nothing is on the cube any more, or it has been so for an
+hour (a slice that lacks a spare, sub-slices on what is left of a cube). A fleet of thousands of cubes always
+has some of those, and in a small one two of them within days are no storm.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.engine.reconciling import verdicts, words
+from tpuctl.engine.reconciling import arriving, verdicts, words
 from tpuctl.model import reconciling, states
 
 if TYPE_CHECKING:
@@ -23,17 +24,15 @@ if TYPE_CHECKING:
 
 TROUBLE, SEEN_TROUBLE = "trouble", "seen-trouble"
 """Kinds of sightings: what counts, and what a person has let pass."""
-COMING_UP_S = 900.0
-"""Nodes of a pool register one after the other; in a quarter of an hour all of them have."""
 IN_REPAIR_AFTER_S = 3600.0
-"""Trouble of free hardware that the reservation confirms is news for so long."""
-_BAD = frozenset({states.Verdict.UNHEALTHY, states.Verdict.INCOMPLETE, states.Verdict.UNKNOWN})
+"""Trouble under a slice that the reservation confirms is news for so long: later ones do not add to it."""
 
 
 class Count(NamedTuple):
     """The fleet's cubes, counted."""
 
     with_nodes: int
+    """Those that have vanished under a running slice among them: they should have some."""
     healthy: int
     troubled: int
     """Those that count."""
@@ -54,8 +53,13 @@ def watch(view: View, ledger: ledgers.Ledger) -> Count:
         with_nodes += 1
         verdict = verdicts.of(cube, view.policy, view.now).verdict
         healthy += verdict is states.Verdict.HEALTHY
-        if verdict in _BAD and not _is_coming_up(view, cube) and _counts(view, ledger, cube, verdict):
+        is_bad = verdict in arriving.NOT_WELL and not arriving.is_coming_up(view, cube)
+        if is_bad and _counts(view, ledger, cube):
             troubled.append(cube.id)
+    # Without any cube with nodes a share means nothing: that is another guard's business.
+    vanished = _vanished(view) if with_nodes else []
+    with_nodes += len(vanished)
+    troubled += [part for part in vanished if _noted(ledger, part) is not None]
     limit = threshold(view.spec.breaker, with_nodes)
     if ledger.tripped is None and with_nodes and len(troubled) >= limit:
         why = (
@@ -91,26 +95,40 @@ def guard(ledger: ledgers.Ledger, count: Count, view: View) -> reconciling.Guard
 RESET = "it stays so until: tpuctl reconcile resume --reset-breaker"
 
 
-def _is_coming_up(view: View, cube: fleet.Cube) -> bool:
-    """If true, its pool is being made, or a node of it is new: such a cube is not complete yet."""
-    if cube.pool is not None and cube.pool.status is states.PoolStatus.PROVISIONING:
-        return True
-    since = view.now - datetime.timedelta(seconds=COMING_UP_S)
-    return any(host.created_at is not None and host.created_at > since for host in cube.hosts)
+def _vanished(view: View) -> list[str]:
+    """Partitions of running slices that no node carries."""
+    known, parts = view.snapshot.cubes_by_id, None
+    found = set()
+    for item in view.snapshot.slices:
+        if not item.state.is_ready or item.deleting:
+            continue
+        for part in item.partition_ids:
+            if part in known and known[part].hosts:
+                continue
+            parts = view.snapshot.cube_of_partition if parts is None else parts
+            if part not in parts:
+                found.add(part)
+    return sorted(found)
 
 
-def _counts(view: View, ledger: ledgers.Ledger, cube: fleet.Cube, verdict: states.Verdict) -> bool:
-    if ledger.before_seen(SEEN_TROUBLE, cube.id) is not None:
-        ledger.see(SEEN_TROUBLE, cube.id)
+def _noted(ledger: ledgers.Ledger, subject: str) -> reconciling.Sighting | None:
+    """Note the trouble; None if a person has let it pass."""
+    if ledger.before_seen(SEEN_TROUBLE, subject) is not None:
+        ledger.see(SEEN_TROUBLE, subject)
+        return None
+    return ledger.see(TROUBLE, subject)
+
+
+def _counts(view: View, ledger: ledgers.Ledger, cube: fleet.Cube) -> bool:
+    sighting = _noted(ledger, cube.id)
+    if sighting is None:
         return False
-    sighting = ledger.see(TROUBLE, cube.id)
     if cube.id in view.held_cubes:
         return False
-    confirmed = cube.sub_block is not None and (cube.sub_block.degraded_hosts or 0) > 0
-    if not confirmed or cube.id in view.cubes_in_slices:
+    if cube.sub_block is None or not cube.sub_block.degraded_hosts:
         return True
-    if verdict is states.Verdict.INCOMPLETE:
-        return False  # nodes are away, and the reservation says why
+    if cube.id not in view.cubes_in_slices:
+        return False  # it has been answered: nothing is on it, and its hosts are in repair
     is_news = not ledger.is_first_run and not ledger.has_lasted(sighting, IN_REPAIR_AFTER_S)
     return is_news and not _was_there_at_first(ledger, sighting)
 

@@ -25,7 +25,7 @@ class Budgets:
         self._ledger = ledger
         self._pool_operations = view.pool_operations
         self._in_repair = _in_repair_by_block(view)
-        self._planned_chips = 0
+        self._planned_chips = self._planned_pools = 0
         self._refused: set[str] = set()
 
     @property
@@ -50,6 +50,7 @@ class Budgets:
             self._planned_chips += action.chips
         if action.kind in _POOL_KINDS:
             self._pool_operations += 1
+            self._planned_pools += 1
         if action.kind is Kind.RECREATE_POOL and action.pool is not None:
             self._in_repair[action.pool.block] = self._in_repair.get(action.pool.block, 0) + 1
 
@@ -70,7 +71,8 @@ class Budgets:
             ),
             self._guard(
                 "pool operations",
-                f"{self._pool_operations} of {limits.pool_operations_in_flight} in flight",
+                f"{self._pool_operations} of {limits.pool_operations_in_flight} at once, "
+                f"{self._planned_pools} of them by this plan",
             ),
         )
 
@@ -85,7 +87,7 @@ class Budgets:
         if chips > limit:
             return (
                 f"disruption budget: it interrupts {chips:,} chips at once and {limit:,} an hour are "
-                "allowed: raise budgets.disrupted_chips_per_hour, or do it by hand"
+                "allowed: raise budgets.disruptedChipsPerHour, or do it by hand"
             )
         return (
             f"disruption budget: it interrupts {chips:,} chips, "
@@ -96,7 +98,7 @@ class Budgets:
         limit = self._limits.pool_operations_in_flight
         if action.kind not in _POOL_KINDS or self._pool_operations < limit:
             return ""
-        return f"pool operations: {self._pool_operations} of {limit} are in flight"
+        return f"pool operations: {limit} at once, no more"
 
     def _over_repairs(self, action: reconciling.Action) -> str:
         if action.kind is not Kind.RECREATE_POOL or action.pool is None:

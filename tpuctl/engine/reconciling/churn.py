@@ -18,6 +18,11 @@ LIMIT = 3
 """Times that the same is done on the same facts before it is held back."""
 _REMEMBERED_S = 1800.0
 """Between two of the same there may be other cycles: making and breaking in turns is churn as well."""
+_POOL_REMEMBERED_S = 24 * 3600.0
+"""A node pool takes half an hour to come, and an hour of grace passes before it is made again."""
+_POOLS = tuple(
+    f"{kind}/" for kind in (reconciling.ActionKind.CREATE_POOL, reconciling.ActionKind.RECREATE_POOL)
+)
 _MOST = 1000
 """Entries kept: a fleet that begins does thousands of things once, and the memory is one small record."""
 _FIRST_PAUSE_S = 600.0
@@ -28,8 +33,12 @@ def carry_over(ledger: ledgers.Ledger) -> None:
     """Forget what has not been repeated for a while."""
     for entry in ledger.before.churn:
         quiet_s = (ledger.now - entry.last_at).total_seconds()
-        if quiet_s < _pause_s(entry.failures) + _REMEMBERED_S:
+        if quiet_s < _pause_s(entry.failures) + _remembered_s(entry.action):
             ledger.churn[entry.action] = entry
+
+
+def _remembered_s(action_id: str) -> float:
+    return _POOL_REMEMBERED_S if action_id.startswith(_POOLS) else _REMEMBERED_S
 
 
 def held_until(ledger: ledgers.Ledger, action: reconciling.Action) -> datetime.datetime | None:

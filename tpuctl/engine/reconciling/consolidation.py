@@ -60,7 +60,7 @@ def _fell_back(draft: Draft, want: wanted.Want) -> bool:
 
 def _grow(draft: Draft, wants: Sequence[wanted.Want]) -> None:
     items = [draft.view.snapshot.slices_by_name.get(want.name) for want in wants]
-    if not all(_may_move(draft, want, item) for want, item in zip(wants, items, strict=True)):
+    if not all(may_move(draft, want, item) for want, item in zip(wants, items, strict=True)):
         return
     there = [item for item in items if item is not None]
     option = max(_option(want, item) for want, item in zip(wants, there, strict=True))
@@ -80,7 +80,7 @@ def _grow(draft: Draft, wants: Sequence[wanted.Want]) -> None:
         draft.propose(_growth(draft, wants, there, places, gain, cost))
 
 
-def _may_move(draft: Draft, want: wanted.Want, item: fleet.Slice | None) -> bool:
+def may_move(draft: Draft, want: wanted.Want, item: fleet.Slice | None) -> bool:
     """Ours, up, and with nothing wrong: what is broken is mended, not moved."""
     if item is None or not item.state.is_ready or not draft.is_ours(item):
         return False
@@ -148,7 +148,11 @@ def _move_for(draft: Draft, unit: wishes.Unit) -> None:
     """Moves of lower slices after which the unit fits; it is formed when they are done."""
     shape = unit.shapes(0)[0]
     name = unit.members[0][0]
-    if unit.is_gang or name in draft.left_alone or fitting.free_cubes(draft) < max(shape.cubes, 1):
+    if (
+        unit.is_gang
+        or name in draft.left_alone | draft.comes
+        or fitting.free_cubes(draft) < max(shape.cubes, 1)
+    ):
         return
     movable = frozenset(
         want.name
@@ -156,7 +160,7 @@ def _move_for(draft: Draft, unit: wishes.Unit) -> None:
         if want.entry.priority < unit.priority
         and not want.entry.gang
         and not want.entry.block
-        and _may_move(draft, want, draft.view.snapshot.slices_by_name.get(want.name))
+        and may_move(draft, want, draft.view.snapshot.slices_by_name.get(want.name))
     )
     if not movable or not making_room.may_begin(draft, name):
         return

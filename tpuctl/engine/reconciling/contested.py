@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 def slices(snapshot: fleet.Fleet) -> frozenset[str]:
     """Names of slices of which another one has a part. Failed ones may name what they never got."""
+    return snapshot.derived(_slices)
+
+
+def _slices(snapshot: fleet.Fleet) -> frozenset[str]:
     live = [item for item in snapshot.slices if not item.state.is_failed]
     parts = {item.name: snapshot.hosts_of(item) for item in live if _is_small(item)}
     shared = {host.cube_id for hosts in parts.values() for host in hosts}

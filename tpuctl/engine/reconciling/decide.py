@@ -13,6 +13,7 @@ from tpuctl.engine.reconciling import (
     consolidation,
     finishing,
     forming,
+    gathering,
     guards,
     ledger,
     pools,
@@ -53,10 +54,12 @@ def _steps(draft: Draft) -> None:
     belonging.sort_out(draft)
     swaps.mend(draft)
     unwanted.prune(draft)
+    pools.name_unknown(draft)
     pools.create(draft)
     pools.recreate(draft)
     unwanted.reshape(draft)
     left = forming.form(draft)
+    gathering.gather(draft, left)
     consolidation.consolidate(draft, left)
     belonging.forgive(draft)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.engine import placement, tenancy
 from tpuctl.engine.inventory import recent, stock
-from tpuctl.engine.reconciling import facts, guards, ledger, wanted
+from tpuctl.engine.reconciling import arriving, facts, guards, ledger, wanted
 from tpuctl.model import fleet, operations, reconciling, states
 
 if TYPE_CHECKING:
@@ -37,9 +37,19 @@ class Draft:
         """Slices that an action of this decision is about."""
         self.left_alone: set[str] = set()
         """Wanted slices that are not formed by the loop, though they are not there."""
+        self.comes: set[str] = set()
+        """Wanted slices whose cubes are coming up: nobody is disturbed for them."""
+        self.lacking: dict[str, str] = {}
+        """Block -> the most urgent of its slices that is down for want of a cube."""
+        self.arriving = arriving.free(view)
+        """Cubes that are coming up."""
         self._claims: list[operations.Claim] = [
             operations.Claim(cube_id, "repair of tpuctl is open or has just ended")
             for cube_id in sorted(view.repairing)
+        ]
+        # Those without nodes are of no use to anybody, and are told as such.
+        self._claims += [
+            operations.Claim(cube.id, "it is only coming up") for cube in self.arriving if cube.hosts
         ]
         self._made: list[fleet.Slice] = []
         self._snapshot: fleet.Fleet | None = None

@@ -1,7 +1,6 @@
 """Form what is wanted and not there: by priority, gangs all or not at all, smaller shapes if need be.
 
-The packing is the same as that of `capacity plan`, in its fast mode, whose answer depends on nothing but the
-fleet. What may not use the spares is packed last, with the spares out of the way.
+See `granting` for what fits, and `awaiting` for who waits for more.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from typing import TYPE_CHECKING
 from tpuctl.engine import placement
 from tpuctl.engine.packing import plan as packing
 from tpuctl.engine.packing import wishes
-from tpuctl.engine.reconciling import budgets, estimates, ledger, making_room, wanted, words
-from tpuctl.engine.reconciling import draft as drafts
-from tpuctl.model import fleet, reconciling
+from tpuctl.engine.reconciling import awaiting, estimates, granting, ledger, making_room, wanted, words
+from tpuctl.model import reconciling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tpuctl.engine import preemption
     from tpuctl.engine.reconciling.draft import Draft
@@ -31,9 +29,9 @@ def form(draft: Draft) -> tuple[wishes.Unit, ...]:
     if not missing:
         return ()
     units = wishes.units(missing)
-    found = _pack(draft, units)
+    found = awaiting.pack(draft, units)
     left = _make_room(draft, units, found)
-    for unit in _by_priority(units):
+    for unit in granting.by_priority(units):
         grants = found.grants.get(unit.number)
         if grants:
             _form(draft, unit, grants)
@@ -42,14 +40,6 @@ def form(draft: Draft) -> tuple[wishes.Unit, ...]:
         for name, _ in unit.members:
             draft.wait(name, why)
     return left
-
-
-@dataclasses.dataclass
-class _Found:
-    """What the packing came to, by the number of the unit."""
-
-    grants: dict[int, tuple[packing.Grant, ...]] = dataclasses.field(default_factory=dict)
-    why: dict[int, str] = dataclasses.field(default_factory=dict)
 
 
 def _missing(draft: Draft) -> Iterable[wishes.Wish]:
@@ -97,95 +87,19 @@ def _only_block(draft: Draft, want: wanted.Want) -> str | None:
     return None
 
 
-# -- packing ---------------------------------------------------------------------------------------------
-
-
-def _pack(draft: Draft, units: Sequence[wishes.Unit]) -> _Found:
-    """Two rounds: who may use the spares, then the others beside what those got, without the spares."""
-    found = _Found()
-    first = [unit for unit in units if unit.priority >= draft.view.spec.spares_below]
-    rest = [unit for unit in units if unit.priority < draft.view.spec.spares_below]
-    snapshot = draft.ours(draft.snapshot)
-    chips = budgets.team_chips(draft.view)
-    if first:
-        _round(draft, snapshot, first, chips, found)
-        snapshot = _beside(draft, snapshot, found)
-    if rest:
-        spares = {block: len(cubes) for block, cubes in draft.spares_in(snapshot).items()}
-        _round(draft, draft.with_spares(snapshot), rest, chips, found, spares)
-    return found
-
-
-def _round(
-    draft: Draft,
-    snapshot: fleet.Fleet,
-    units: Sequence[wishes.Unit],
-    chips: dict[str, int],
-    found: _Found,
-    spares: Mapping[str, int] | None = None,
-) -> None:
-    by_name = {name: unit for unit in units for name, _ in unit.members}
-    plan = packing.pack(
-        snapshot,
-        [wish for unit in units for wish in unit.wishes],
-        packing.Settings(
-            mode=packing.Mode.FAST,
-            weights={team.name: team.weight for team in draft.view.spec.teams},
-            team_chips=dict(chips),
-            policy=draft.view.policy,
-        ),
-    )
-    for grant in plan.grants:
-        unit = by_name[grant.slice_name]
-        found.grants[unit.number] = (*found.grants.get(unit.number, ()), grant)
-        team = unit.first.team
-        chips[team] = chips.get(team, 0) + grant.topology.chips
-    for left in plan.left:
-        unit = by_name[left.unit.members[0][0]]
-        found.why[unit.number] = _why(draft, left, spares or {})
-
-
-def _why(draft: Draft, left: packing.Left, spares: Mapping[str, int]) -> str:
-    """Counted reasons; a block that is not there is told as such."""
-    block = left.unit.first.block
-    if block is not None and all(item.id != block for item in draft.ours(draft.view.snapshot).blocks):
-        return f"block {block} is not one of those that the loop looks after"
-    if left.refusal is None:
-        return left.why
-    when = "never fits" if left.refusal.never else "does not fit now"
-    return f"{max(left.unit.shapes(0))} {when}: {making_room.refused(left.refusal, spares)}"
-
-
-def _beside(draft: Draft, snapshot: fleet.Fleet, found: _Found) -> fleet.Fleet:
-    """The snapshot with the slices that were granted."""
-    made = tuple(
-        drafts.made(draft.view, _forming(grant)) for grants in found.grants.values() for grant in grants
-    )
-    return dataclasses.replace(snapshot, slices=(*snapshot.slices, *made)) if made else snapshot
-
-
-def _forming(grant: packing.Grant) -> reconciling.Forming:
-    return reconciling.Forming(
-        grant.slice_name,
-        grant.topology,
-        grant.block,
-        grant.partition_ids,
-        grant.wish.priority,
-        grant.wish.shapes[0],
-    )
-
-
 # -- room for what is more urgent ------------------------------------------------------------------------
 
 
-def _make_room(draft: Draft, units: Sequence[wishes.Unit], found: _Found) -> tuple[wishes.Unit, ...]:
+def _make_room(draft: Draft, units: Sequence[wishes.Unit], found: granting.Found) -> tuple[wishes.Unit, ...]:
     """End lower slices for units that got nothing, or less than they want; who is left waits.
 
     What a lower unit was granted is taken back if the more urgent one will need those very cubes.
     """
-    for unit in _by_priority(units):
+    for unit in granting.by_priority(units):
         grants = found.grants.get(unit.number, ())
         if unit.is_gang or (grants and not grants[0].is_fallback) or _is_paused(draft, unit):
+            continue
+        if unit.members[0][0] in draft.comes:
             continue
         victims = _evict(draft, unit, found)
         if victims is None:
@@ -193,7 +107,7 @@ def _make_room(draft: Draft, units: Sequence[wishes.Unit], found: _Found) -> tup
         found.grants.pop(unit.number, None)
         found.why[unit.number] = f"room is being made for it: {words.listed(victims.victims)}"
         _take_back(found, unit, units, frozenset(victims.placement.partition_ids))
-    return tuple(unit for unit in _by_priority(units) if unit.number not in found.grants)
+    return tuple(unit for unit in granting.by_priority(units) if unit.number not in found.grants)
 
 
 def _is_paused(draft: Draft, unit: wishes.Unit) -> bool:
@@ -203,9 +117,9 @@ def _is_paused(draft: Draft, unit: wishes.Unit) -> bool:
     return any(draft.gate.between_attempts(attempt_id) for attempt_id in ids)
 
 
-def _evict(draft: Draft, unit: wishes.Unit, found: _Found) -> preemption.Eviction | None:
+def _evict(draft: Draft, unit: wishes.Unit, found: granting.Found) -> preemption.Eviction | None:
     """On the fleet with all that was granted to units as urgent or more."""
-    kept = _Found(
+    kept = granting.Found(
         grants={
             number: grants
             for number, grants in found.grants.items()
@@ -223,12 +137,12 @@ def _evict(draft: Draft, unit: wishes.Unit, found: _Found) -> preemption.Evictio
             request, keep_free=max(block.spares for block in draft.view.spec.blocks)
         )
     name = unit.members[0][0]
-    snapshot = draft.ours(_beside(draft, draft.snapshot, kept))
+    snapshot = draft.ours(granting.beside(draft, draft.snapshot, kept))
     return making_room.evict(draft, snapshot, name, unit.priority, request)
 
 
 def _take_back(
-    found: _Found, unit: wishes.Unit, units: Sequence[wishes.Unit], needed: frozenset[str]
+    found: granting.Found, unit: wishes.Unit, units: Sequence[wishes.Unit], needed: frozenset[str]
 ) -> None:
     for other in units:
         grants = found.grants.get(other.number, ())
@@ -241,13 +155,9 @@ def _take_back(
 # -- actions ---------------------------------------------------------------------------------------------
 
 
-def _by_priority(units: Iterable[wishes.Unit]) -> list[wishes.Unit]:
-    return sorted(units, key=lambda unit: (-unit.priority, unit.number))
-
-
 def _form(draft: Draft, unit: wishes.Unit, grants: Sequence[packing.Grant]) -> None:
     target = unit.first.gang or unit.members[0][0]
-    forming = tuple(map(_forming, grants))
+    forming = tuple(map(granting.forming_of, grants))
     done = draft.propose(
         reconciling.Action(
             kind=Kind.FORM,

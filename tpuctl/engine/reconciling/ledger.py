@@ -23,10 +23,16 @@ AGAIN = "again/"
 DISRUPTION_WINDOW_S = 3600.0
 _MOST_RECOMMENDATIONS = 200
 """More at once nobody reads, and the memory is one small record."""
+_MOST_TEXT = 400
+"""Characters of a reason that are remembered: a condition's message may be as long as 32 KiB."""
 _ATTEMPT_PAUSE_S = 60.0
 _LONGEST_PAUSE_S = 3600.0
 _FORGIVEN_AFTER_S = 3600.0
 """An attempt that worked is remembered for so long, so that what fails soon again is not taken for new."""
+_REMAKING = ("grow/", "move/")
+"""Actions that end what runs for something better: each that fails has cost work."""
+_REMAKING_WAITS = 24
+"""So many times longer than others they wait between attempts: up to a day."""
 
 
 class Ledger:
@@ -60,10 +66,13 @@ class Ledger:
         return self._known.get((kind, subject))
 
     def see(self, kind: str, subject: str, since: datetime.datetime | None = None) -> reconciling.Sighting:
-        """Something looks wrong in this cycle: since when, and for how many cycles."""
+        """Something looks wrong in this cycle: since when, and for how many cycles.
+
+        `since` may be of another clock than the view's: what is to come has not been seen yet.
+        """
         known = self._known.get((kind, subject))
         if known is None:
-            found = reconciling.Sighting(kind, subject, since or self.now, 1)
+            found = reconciling.Sighting(kind, subject, min(since or self.now, self.now), 1)
         else:
             found = known._replace(cycles=min(known.cycles + 1, TWICE))
         self._seen[kind, subject] = found
@@ -79,7 +88,7 @@ class Ledger:
         """Tell it once: who was told keeps the time of the first telling."""
         known = self._recommended.get(subject)
         since = known.since if known is not None else self.now
-        self._recommending.setdefault(subject, reconciling.Recommendation(subject, text, since))
+        self._recommending.setdefault(subject, reconciling.Recommendation(subject, shortened(text), since))
 
     # -- attempts ----------------------------------------------------------------------------------------
 
@@ -96,13 +105,15 @@ class Ledger:
         known = self.attempts.get(action_id)
         if known is None:
             return None
-        again = known.last_at + datetime.timedelta(seconds=pause_s(known.failures))
+        again = known.last_at + datetime.timedelta(seconds=pause_s(known.failures) * _patience(action_id))
         return again if again > self.now else None
 
     def forgive(self, action_id: str) -> None:
         """It is as it should be: forget the attempts once it has been so for a while."""
         known = self.attempts.get(action_id)
-        if known is not None and (self.now - known.last_at).total_seconds() >= _FORGIVEN_AFTER_S:
+        # What waits for up to a day is remembered for two.
+        after_s = _FORGIVEN_AFTER_S * (2 * _patience(action_id) if _patience(action_id) > 1 else 1)
+        if known is not None and (self.now - known.last_at).total_seconds() >= after_s:
             del self.attempts[action_id]
 
     # -- slices that are ours ----------------------------------------------------------------------------
@@ -144,9 +155,18 @@ def pause_s(failures: int) -> float:
     return min(_ATTEMPT_PAUSE_S * 2.0**doublings, _LONGEST_PAUSE_S)
 
 
+def _patience(action_id: str) -> int:
+    return _REMAKING_WAITS if action_id.startswith(_REMAKING) else 1
+
+
 def one_more(
     known: reconciling.Attempt | None, action_id: str, why: str, at: datetime.datetime
 ) -> reconciling.Attempt:
     """The attempt counted once more."""
     failures = known.failures + 1 if known is not None else 1
-    return reconciling.Attempt(action_id, failures, at, why)
+    return reconciling.Attempt(action_id, failures, at, shortened(why))
+
+
+def shortened(text: str) -> str:
+    """As much of a text as is remembered."""
+    return text if len(text) <= _MOST_TEXT else f"{text[: _MOST_TEXT - 3]}..."

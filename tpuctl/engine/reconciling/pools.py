@@ -48,6 +48,24 @@ def create(draft: Draft) -> None:
             _create_in(draft, block)
 
 
+def name_unknown(draft: Draft) -> None:
+    """Blocks of the declared state that the reservation does not have: nothing is done about a name that is
+    mistyped, and nobody would notice."""
+    blocks = draft.view.snapshot.blocks
+    found = [wanted.spec_of_block(draft.view.spec, block) for block in blocks]
+    for reservation in draft.view.spec.reservations:
+        for spec in reservation.blocks:
+            if any(one is spec for one in found):
+                continue
+            name = wanted.tail(reservation.name)
+            known = words.listed([block.label for block in blocks if wanted.tail(block.reservation) == name])
+            has = f"it has {known}" if known else "no block of it is known in this context"
+            draft.ledger.recommend(
+                f"block/{spec.name}",
+                f"reservation {reservation.name} has no such block ({has}): see the name in the fleet file",
+            )
+
+
 def _wanted_blocks(view: View) -> Iterator[_Wanted]:
     for reservation in view.spec.reservations:
         for spec in reservation.blocks:
@@ -179,4 +197,5 @@ def _recreate(draft: Draft, pool: fleet.NodePool, block: _Wanted, reason: str, *
         ),
         reservation,
     )
-    draft.claim([pool.sub_block if cube is None else cube.id], f"node pool {pool.name} is made again")
+    if not reservation:  # what waits for a person may wait for ever, and its hosts are of use meanwhile
+        draft.claim([pool.sub_block if cube is None else cube.id], f"node pool {pool.name} is made again")

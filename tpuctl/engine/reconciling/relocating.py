@@ -1,18 +1,21 @@
 """Slices that no swap can mend: made again where they were, elsewhere, or after a failed formation.
 
-A slice that is down is taken apart only if no pod is left on it, since pods outlive their slice and keep the
-chips; or it is made again where it is, and then nothing about its pods changes.
+Pods outlive their slice and keep the chips of its hosts. So a slice that is down is made again where it is
+if it can be, and nothing about its pods changes. If it cannot, those on hosts that are not ready run no more,
+and those on the others wait for each other without links: once there is another place, or a smaller shape
+that the declared state allows, all of them are ended with the slice, and their controllers begin them anew.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import health, swapping
+from tpuctl.engine.reconciling import arriving, estimates, fitting, words
 from tpuctl.engine.reconciling import draft as drafts
-from tpuctl.engine.reconciling import estimates, fitting, words
 from tpuctl.engine.reconciling.ledger import AGAIN
-from tpuctl.model import reconciling, states
+from tpuctl.model import declared, reconciling, states
 
 if TYPE_CHECKING:
     import datetime
@@ -32,6 +35,8 @@ IN_PLACE = 2
 """So often it is tried on the same cubes."""
 FORMING_TIMEOUT_S = 1800.0
 """Formation takes a minute; clients wait 3 to 60 minutes. Nobody is working on it: no operation is open."""
+SILENT_PODS_S = 300.0
+"""Kubernetes lets pods stay so long on a node that fell silent (tolerationSeconds of unreachable)."""
 SPARE_GRACE_S = 600.0
 """A slice that is down waits so long for a cube of its block before it is made again elsewhere or smaller."""
 _FORMING = frozenset({State.CREATED, State.NOT_CREATED, State.ACTIVATING})
@@ -56,7 +61,8 @@ def make_again(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
             draft, want, item, f"it is {item.state} though its cubes are well; it is formed again", why
         )
         return
-    exchanges = _one_exchange(draft, want, item) if known is not None and known.failures >= IN_PLACE else ()
+    in_vain = known is not None and known.failures >= IN_PLACE and not permission(draft)
+    exchanges = _one_exchange(draft, want, item) if in_vain else ()
     between = draft.gate.between_attempts(AGAIN + want.name)
     done = draft.propose(_remake(draft, item, exchanges), between)
     if done.stopped_by:
@@ -130,12 +136,12 @@ def _take_back(draft: Draft, want: wanted.Want, item: fleet.Slice, reason: str, 
     draft.wait(want.name, reason)
 
 
-def relocate(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
-    """Down, and no spare: another block may have room, or a smaller shape may do; never under pods."""
+def relocate(draft: Draft, want: wanted.Want, item: fleet.Slice, *, lacking: int) -> None:
+    """Down, and no spare: another block may have room, or a smaller shape may do."""
     sighting = draft.ledger.see(DOWN_FOR, want.name, item.since)
     if not draft.ledger.has_lasted(sighting, SPARE_GRACE_S) or (want.entry.gang and want.entry.same_block):
         return
-    if not _is_empty(draft, want, item):
+    if _spare_is_coming(draft, want, item, lacking):
         return
     place = fitting.best_option(draft, want, item)
     if place is not None:
@@ -143,7 +149,14 @@ def relocate(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
             f"{item.state}, and its block has no cube to replace what failed; "
             f"it fits as {place.topology} in block {place.block}, and is formed there when it is gone"
         )
-        _make_way(draft, want, item, reason)
+        _make_way(draft, want, item, f"{reason}{_said(_pods(draft, item), item)}")
+
+
+def _spare_is_coming(draft: Draft, want: wanted.Want, item: fleet.Slice, lacking: int) -> bool:
+    """If true, enough cubes of its block are coming up, and it has not waited too long for them."""
+    block = draft.view.members(item)[0].block
+    coming = sum(cube.block == block for cube in draft.arriving)
+    return coming >= lacking and arriving.may_wait(draft, want.name)
 
 
 def mend_sub_slice(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
@@ -153,20 +166,44 @@ def mend_sub_slice(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
         make_again(draft, want, item)
     elif verdict is states.Verdict.UNKNOWN:
         draft.wait(want.name, "it is FAILED, and the state of its partition is not known")
-    elif _is_empty(draft, want, item):
-        _make_way(draft, want, item, f"{item.state}: its partition is {verdict}; it is formed elsewhere")
+    elif _may_go(draft, want, item):
+        reason = f"{item.state}: its partition is {verdict}; it is formed elsewhere"
+        _make_way(draft, want, item, f"{reason}{_said(_pods(draft, item), item)}")
+
+
+def _may_go(draft: Draft, want: wanted.Want, item: fleet.Slice) -> bool:
+    """If true, no work is on it, or none that can go on, and there is a place to begin it anew."""
+    if not _pods(draft, item).on_ready:
+        return True
+    sighting = draft.ledger.see(DOWN_FOR, want.name, item.since)
+    if (
+        draft.ledger.has_lasted(sighting, SPARE_GRACE_S)
+        and fitting.best_option(draft, want, item) is not None
+    ):
+        return True
+    _tell_pods(draft, want)
+    return False
 
 
 def watch_sub_slice(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
-    """It is up and its partition has failed: moved if nothing runs on it, told otherwise."""
+    """It is up and its partition has failed: moved if nothing runs on it, told otherwise.
+
+    Pods on a host that only fell silent get the time that Kubernetes gives them.
+    """
     if item.topology is None:
         return
     verdict = _part_verdict(draft, item)
     if verdict not in (states.Verdict.UNHEALTHY, states.Verdict.INCOMPLETE):
         return
     sighting = draft.ledger.see(TROUBLE, want.name)
-    if draft.ledger.has_lasted(sighting, 0.0) and _is_empty(draft, want, item):
-        _make_way(draft, want, item, f"its partition is {verdict}; it is formed elsewhere")
+    pods = _pods(draft, item)
+    if not draft.ledger.has_lasted(sighting, SILENT_PODS_S if pods.stuck else 0.0):
+        return
+    if pods.on_ready:
+        _tell_pods(draft, want)
+    else:
+        reason = f"its partition is {verdict}; it is formed elsewhere"
+        _make_way(draft, want, item, f"{reason}{_said(pods, item)}")
 
 
 def _part_verdict(draft: Draft, item: fleet.Slice) -> states.Verdict:
@@ -176,23 +213,59 @@ def _part_verdict(draft: Draft, item: fleet.Slice) -> states.Verdict:
     return health.judge_part(view.snapshot.hosts_of(item), item.topology, view.policy, view.now).verdict
 
 
-def _is_empty(draft: Draft, want: wanted.Want, item: fleet.Slice) -> bool:
-    """If true, no pod is left on it; otherwise a person is told."""
-    pods = draft.pods_on(item)
-    if pods:
-        draft.wait(want.name, "it cannot be mended where it is, and pods are still on it")
-        draft.ledger.recommend(
-            f"slice/{want.name}",
-            "it cannot be mended where it is, and its pods keep its hosts: end them, "
-            "and it is formed elsewhere",
-        )
-    return not pods
+class _Pods(NamedTuple):
+    """Unfinished pods on the hosts of a slice."""
+
+    on_ready: int
+    stuck: int
+    """On hosts that are not ready: whatever the API still says of them, they do no work for the slice."""
+
+
+def _pods(draft: Draft, item: fleet.Slice) -> _Pods:
+    hosts = draft.view.snapshot.hosts_of(item)
+    ready = {host.name for host in hosts if host.ready is True}
+    nodes = [pod.node for pod in draft.view.snapshot.pods_on(hosts)]
+    on_ready = sum(node in ready for node in nodes)
+    return _Pods(on_ready, len(nodes) - on_ready)
+
+
+def _said(pods: _Pods, item: fleet.Slice) -> str:
+    """What becomes of its pods, for the reason of an action; what is about them begins with a semicolon."""
+    said = ""
+    if pods.on_ready:
+        hang = f"{words.count(pods.on_ready, 'pod')} on it without links since {words.time(item.since)}"
+        said += f"; {hang} {'is' if pods.on_ready == 1 else 'are'} begun anew"
+    if pods.stuck:
+        said += f"; {words.count(pods.stuck, 'pod')} on hosts that are not ready "
+        said += f"{'is' if pods.stuck == 1 else 'are'} ended"
+    return said
+
+
+def _tell_pods(draft: Draft, want: wanted.Want) -> None:
+    draft.wait(want.name, "it cannot be mended where it is, and pods are still on it")
+    draft.ledger.recommend(
+        f"slice/{want.name}",
+        "it cannot be mended where it is, and its pods keep its hosts: end them, and it is formed elsewhere",
+    )
 
 
 def _make_way(draft: Draft, want: wanted.Want, item: fleet.Slice, reason: str) -> None:
-    if not draft.propose(_deform(draft, item, reason)).stopped_by:
+    """Its pods go with it: left behind they would keep its hosts, and there is no work that goes on."""
+    action = _deform(draft, item, reason)
+    action = dataclasses.replace(action, pods_restarted=action.pods_kept, pods_kept=0)
+    by_hand = f"tpuctl slice deform {want.name}"
+    done = draft.propose(action, permission(draft, by_hand) if action.pods_restarted else "")
+    if not done.stopped_by:
         draft.ledger.expect_absence(want.name)
     draft.wait(want.name, reason)
+
+
+def permission(draft: Draft, how: str = "tpuctl repair list") -> str:
+    """Why the policy wants a person for other cubes under a slice, and how; empty if it does not."""
+    found = draft.view.spec.remediation.failover
+    if found is declared.Permission.ALLOW:
+        return ""
+    return f"policy: remediation.failover is '{found}', so a person approves it: {how}"
 
 
 def _deform(draft: Draft, item: fleet.Slice, reason: str) -> reconciling.Action:

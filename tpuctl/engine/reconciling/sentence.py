@@ -18,8 +18,8 @@ _VERBS = {
     Kind.FINISH: "finishes {}",
     Kind.SWAP: "swaps cubes of {}",
     Kind.DEFORM: "takes {} apart",
-    Kind.CREATE_POOL: "creates node pool {}",
-    Kind.RECREATE_POOL: "makes node pool {} again",
+    Kind.CREATE_POOL: "creates node pool{s} {}",
+    Kind.RECREATE_POOL: "makes node pool{s} {} again",
     Kind.FORM: "forms {}",
     Kind.GROW: "grows {}",
     Kind.MOVE: "moves {}",
@@ -57,7 +57,7 @@ def _doing(actions: Sequence[reconciling.Action]) -> list[str]:
     for kind in Kind:
         targets = [action.target for action in actions if action.kind is kind and not action.stopped_by]
         if targets:
-            found.append(_VERBS[kind].format(words.listed(targets)))
+            found.append(_VERBS[kind].format(words.listed(targets), s="s" if len(targets) > 1 else ""))
     if not found and not actions:
         found.append("nothing to do")
     return found

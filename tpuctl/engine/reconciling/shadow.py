@@ -11,6 +11,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tpuctl.engine import maximizer
+from tpuctl.engine.reconciling import words
 from tpuctl.model import reconciling
 
 if TYPE_CHECKING:
@@ -126,9 +127,9 @@ class Shadow:
         """The comparison in one sentence."""
         if not self.rows:
             return "both would do nothing"
+        differ = words.count(len(self.rows), "differing decision")
         return (
-            f"{len(self.rows)} differing decisions: tpuctl would interrupt {self.ours.chips:,} chips, "
-            f"the maximizer {self.legacy.chips:,}"
+            f"{differ}: tpuctl would interrupt {self.ours.chips:,} chips, the maximizer {self.legacy.chips:,}"
         )
 
 
@@ -178,7 +179,9 @@ class _Ours:
         kind, _, name = subject.partition("/")
         if kind == "nodepool":
             hosts = _hosts_in(self._view.snapshot, name)
-            why = f"its {hosts} hosts stay in use; missing ones join when they are repaired"
+            verb = "stays" if hosts == 1 else "stay"
+            stay = f"its {words.count(hosts, 'host')} {verb} in use; " if hosts else ""
+            why = f"{stay}missing ones join when they are repaired"
             return Side("keeps the pool", why, Goal.AS_IS)
         if name in self._waiting:
             return Side("waits", self._waiting[name], Goal.AS_IS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tpuctl.engine import placement, swapping
 from tpuctl.engine.reconciling import draft as drafts
 from tpuctl.engine.reconciling import estimates, making_room, relocating, verdicts, words
-from tpuctl.model import declared, health, reconciling, states
+from tpuctl.model import health, reconciling, states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,8 +27,6 @@ WORN = "slice-worn"
 """Kind of sighting: a slice that wants healthy cubes has a degraded one."""
 SETTLE_S = 20.0
 """Labels and nodes tell of a failure a little after the slice does, and failures come in groups."""
-LIVE_PODS_S = 300.0
-"""Kubernetes lets pods stay so long on a node that fell silent (tolerationSeconds of unreachable)."""
 DISMANTLING_S = 600.0
 """DEACTIVATING or INCOMPLETE without a deletion ends in FAILED, or in nothing; longer means it hangs."""
 _BROKEN = frozenset({Verdict.UNHEALTHY, Verdict.INCOMPLETE})
@@ -39,7 +37,7 @@ def mend(draft: Draft) -> None:
     for want in by_priority(draft):
         item = draft.view.snapshot.slices_by_name.get(want.name)
         if item is not None and draft.is_ours(item) and item.topology in want.shapes:
-            _mend(draft, want, item)
+            mend_one(draft, want, item)
 
 
 def by_priority(draft: Draft) -> list[wanted.Want]:
@@ -47,7 +45,8 @@ def by_priority(draft: Draft) -> list[wanted.Want]:
     return sorted(draft.view.wants.values(), key=lambda want: -want.entry.priority)
 
 
-def _mend(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
+def mend_one(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
+    """Mend it as it is, if it is broken."""
     if item.state.is_ready:
         _mend_running(draft, want, item)
     elif item.state is State.FAILED:
@@ -82,7 +81,9 @@ def _mend_running(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
         sighting = draft.ledger.see(relocating.TROUBLE, want.name)
         if not draft.ledger.has_lasted(sighting, 0.0):
             draft.wait(want.name, f"{_cubes(broken)} failed under it; the loop looks again before it acts")
-        elif _must_let_pods_end(draft, broken) and not draft.ledger.has_lasted(sighting, LIVE_PODS_S):
+        elif _must_let_pods_end(draft, broken) and not draft.ledger.has_lasted(
+            sighting, relocating.SILENT_PODS_S
+        ):
             draft.wait(want.name, f"{_cubes(broken)} failed under it, and pods still run there")
         else:
             _swap(draft, want, item, broken)
@@ -141,7 +142,7 @@ def _swap_worn(draft: Draft, want: wanted.Want, item: fleet.Slice, worn: tuple[s
     wish = swapping.Wish(bad=worn, policy=draft.view.policy)
     found = swapping.plan_swap(snapshot, item, wish)
     if isinstance(found, swapping.SwapPlan):
-        draft.propose(_action(item, found, voluntary=True), _permission(draft))
+        draft.propose(_action(item, found, voluntary=True), relocating.permission(draft))
     else:
         draft.ledger.recommend(
             f"slice/{want.name}",
@@ -186,7 +187,7 @@ def _swap(draft: Draft, want: wanted.Want, item: fleet.Slice, broken: tuple[str,
     wish = swapping.Wish(bad=broken, allow_degraded=want.entry.allow_degraded, policy=draft.view.policy)
     found = swapping.plan_swap(snapshot, item, wish)
     if isinstance(found, swapping.SwapPlan):
-        draft.propose(_action(item, found, voluntary=False), _permission(draft))
+        draft.propose(_action(item, found, voluntary=False), relocating.permission(draft))
     elif isinstance(found, placement.Refusal):
         _without_spare(draft, want, item, broken, found)
     elif isinstance(found, swapping.Impossible):
@@ -210,18 +211,19 @@ def _without_spare(
         without=item.partition_ids,
     )
     making_room.keep_free_cubes(draft, request, f"kept for the repair of {want.name}")
-    if making_room.evict(draft, draft.snapshot, want.name, want.entry.priority, request) is not None:
+    draft.lacking.setdefault(block, want.name)
+    if _may_make_room(draft, item) and (
+        making_room.evict(draft, draft.snapshot, want.name, want.entry.priority, request) is not None
+    ):
         return
     if item.state is State.FAILED:
-        relocating.relocate(draft, want, item)
+        relocating.relocate(draft, want, item, lacking=len(broken))
 
 
-def _permission(draft: Draft) -> str:
-    """Why the policy wants a person for it; empty if it does not."""
-    permission = draft.view.spec.remediation.failover
-    if permission is declared.Permission.ALLOW:
-        return ""
-    return f"policy: remediation.failover is '{permission}', so a person approves it: tpuctl repair list"
+def _may_make_room(draft: Draft, item: fleet.Slice) -> bool:
+    """False if the swap itself needs a person: nobody is ended for what may never be."""
+    limit = draft.view.spec.budgets.disrupted_chips_per_hour
+    return not relocating.permission(draft) and drafts.chips_of(item) <= limit
 
 
 def _action(item: fleet.Slice, plan: swapping.SwapPlan, *, voluntary: bool) -> reconciling.Action:

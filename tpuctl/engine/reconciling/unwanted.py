@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuctl.engine.reconciling import belonging, estimates, fitting, words
+from tpuctl.engine.reconciling import belonging, estimates, fitting, swaps, words
 from tpuctl.engine.reconciling import draft as drafts
-from tpuctl.model import reconciling
+from tpuctl.engine.reconciling import view as views
+from tpuctl.model import declared, reconciling
 
 if TYPE_CHECKING:
     from tpuctl.engine.reconciling import wanted
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from tpuctl.model import fleet
 
 Kind = reconciling.ActionKind
-UNWANTED = "unwanted"
-"""Kind of sighting."""
 
 
 def prune(draft: Draft) -> None:
@@ -32,12 +31,29 @@ def prune(draft: Draft) -> None:
                 f"slice/{item.name}", f"nobody wants it any more: tpuctl slice deform {item.name}"
             )
         return
-    # An empty list is more likely a mistake than a wish to end everything.
-    reservation = "" if view.wants else "unwanted: the declared state names no slice at all; end them by hand"
     for item in sorted(leaving):
-        sighting = draft.ledger.see(UNWANTED, item.name)
+        sighting = draft.ledger.see(views.UNWANTED, item.name)
         if draft.ledger.has_lasted(sighting, view.spec.prune_grace_s):
-            draft.propose(_deform(draft, item, sighting), reservation)
+            draft.propose(_deform(draft, item, sighting), _is_a_mistake(draft, item))
+
+
+def _is_a_mistake(draft: Draft, item: fleet.Slice) -> str:
+    """Why it is more likely that nobody means its end; empty if it seems to be meant."""
+    if not draft.view.wants:
+        return "unwanted: the declared state names no slice at all; end them by hand"
+    if not drafts.may_run(item):
+        return ""
+    for entry in draft.view.spec.slices:
+        base, _, number = item.name.rpartition("-")
+        by_hand = f"if it shall end: tpuctl slice deform {item.name}"
+        if entry.count > 1 and entry.name == item.name:
+            return f"unwanted: entry {entry.name} is numbered now, so its slices have other names; {by_hand}"
+        if entry.count == 1 and entry.name == base and number.isdecimal():
+            return (
+                f"unwanted: entry {entry.name} is not numbered any more, so its slice has another name; "
+                f"{by_hand}"
+            )
+    return ""
 
 
 def _deform(draft: Draft, item: fleet.Slice, sighting: reconciling.Sighting) -> reconciling.Action:
@@ -61,9 +77,20 @@ def reshape(draft: Draft) -> None:
         if item is None or not draft.is_ours(item) or belonging.is_as_wanted(draft, want, item):
             continue
         if item.state.is_ready or item.state.is_failed:
-            _reshape(draft, want, item)
+            _reshape_or_mend(draft, want, item)
         else:
             draft.wait(want.name, f"it is {item.raw_topology} and {item.reason or item.state}: left alone")
+
+
+def _reshape_or_mend(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
+    """Who waits for another shape is mended as it is: work may run on it for long. One action for a slice."""
+    waits_for_window = item.state.is_ready and not declared.is_open(draft.view.spec.windows, draft.view.now)
+    if waits_for_window:
+        swaps.mend_one(draft, want, item)
+    if item.name not in draft.touched:
+        _reshape(draft, want, item)
+    if not waits_for_window and item.name not in draft.touched:
+        swaps.mend_one(draft, want, item)
 
 
 def _reshape(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:

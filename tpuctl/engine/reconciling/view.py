@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from tpuctl.engine import leftovers
 from tpuctl.engine.reconciling import contested, wanted
-from tpuctl.model import fleet, topology
+from tpuctl.model import fleet, reconciling, topology
 
 if TYPE_CHECKING:
     import datetime
     from collections.abc import Iterator, Mapping
 
-    from tpuctl.model import declared, health, reconciling
+    from tpuctl.model import declared, health
     from tpuctl.model import operations as journal
 
 SOURCES = (
@@ -121,20 +121,34 @@ class View:
     @functools.cached_property
     def pods_by_cube(self) -> Mapping[str, tuple[fleet.Pod, ...]]:
         """Cube id -> unfinished TPU pods on its hosts."""
-        running = [pod for pod in self.snapshot.pods if not pod.is_finished and pod.node]
-        if not running:
-            return {}
-        cube_of = {host.name: cube.id for cube in self.snapshot.cubes for host in cube.hosts}
-        found: dict[str, list[fleet.Pod]] = {}
-        for pod in running:
-            if pod.node in cube_of:
-                found.setdefault(cube_of[pod.node], []).append(pod)
-        return {cube_id: tuple(pods) for cube_id, pods in found.items()}
+        return self.snapshot.derived(_pods_by_cube)
 
     @functools.cached_property
     def occupied(self) -> fleet.Fleet:
         """The snapshot with pods that outlived their slice counted as claims."""
         return leftovers.with_leftovers(self.snapshot)
+
+
+UNWANTED = "unwanted"
+"""Kind of sighting: a slice of ours that the declared state does not name."""
+
+
+def attended(view: View) -> View:
+    """The view as it is judged for a person who reads the plan before anything is done.
+
+    That the first cycle only observes, and that what is not wanted any more stays for a grace, is for a loop
+    that nobody watches: a slip in the fleet file must not end anything before somebody can notice.
+    """
+    memory = view.memory
+    seen = [entry for entry in memory.sightings if entry.kind != UNWANTED]
+    leaving = [item.name for item in view.snapshot.slices if item.name not in view.wants]
+    known = {entry.subject: entry.since for entry in memory.sightings if entry.kind == UNWANTED}
+    seen += [reconciling.Sighting(UNWANTED, name, known.get(name, view.now), 1) for name in leaving]
+    return dataclasses.replace(
+        view,
+        spec=dataclasses.replace(view.spec, prune_grace_s=0.0),
+        memory=dataclasses.replace(memory, observed_at=memory.observed_at or view.now, sightings=tuple(seen)),
+    )
 
 
 def distrust(view: View) -> str:
@@ -145,13 +159,29 @@ def distrust(view: View) -> str:
     missing = [str(name) for name in SOURCES if not view.snapshot.has(name)]
     if missing:
         return f"not read: {', '.join(missing)}"
-    doubles = next(_doubles(view.snapshot), "")
+    doubles = view.snapshot.derived(_doubles_told)
     if doubles:
         return doubles
     newest = _newest(view.memory)
     if newest is not None and view.now < newest:
         return f"the view is of {view.now:%Y-%m-%d %H:%M:%S}, older than what the loop has seen already"
     return ""
+
+
+def _pods_by_cube(snapshot: fleet.Fleet) -> Mapping[str, tuple[fleet.Pod, ...]]:
+    running = [pod for pod in snapshot.pods if not pod.is_finished and pod.node]
+    if not running:
+        return {}
+    cube_of = {host.name: cube.id for cube in snapshot.cubes for host in cube.hosts}
+    found: dict[str, list[fleet.Pod]] = {}
+    for pod in running:
+        if pod.node in cube_of:
+            found.setdefault(cube_of[pod.node], []).append(pod)
+    return {cube_id: tuple(pods) for cube_id, pods in found.items()}
+
+
+def _doubles_told(snapshot: fleet.Fleet) -> str:
+    return next(_doubles(snapshot), "")
 
 
 def _doubles(snapshot: fleet.Fleet) -> Iterator[str]:

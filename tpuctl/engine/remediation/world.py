@@ -40,7 +40,7 @@ class World:
     @functools.cached_property
     def troubled(self) -> tuple[fleet.Cube, ...]:
         """Cubes of which anything is said that is not plainly good; nearly all are left out cheaply."""
-        return tuple(cube for cube in self.snapshot.cubes if not is_plain(cube))
+        return self.snapshot.derived(_troubled)
 
     @functools.cached_property
     def blocks(self) -> Mapping[str, fleet.Block]:
@@ -93,6 +93,10 @@ class World:
     @functools.cached_property
     def _sightings(self) -> Mapping[tuple[str, str], datetime.datetime]:
         return {(entry.kind, entry.subject): entry.since for entry in self.ledger.sightings}
+
+
+def _troubled(snapshot: fleet.Fleet) -> tuple[fleet.Cube, ...]:
+    return tuple(cube for cube in snapshot.cubes if not is_plain(cube))
 
 
 def is_plain(cube: fleet.Cube) -> bool:

@@ -132,16 +132,16 @@ class Floor:
         return True
 
     def _best_part(self, hosts: int, avoid: int) -> int | None:
-        """Broken cubes first, since nobody else can use them, then the fullest."""
-        best: tuple[bool, int, int] | None = None
+        """By the same rule as the engine's index: broken cubes first, since nobody else can use them."""
+        best: tuple[bool, int, int, int] | None = None
         for cube in {**self.broken, **self.shared}:
             held, broken = self._parts(cube)
             barred = cube in self.closed or cube in self.away or avoid >> cube & 1
             if barred or not slot(held | broken, hosts):
                 continue
-            rank = (broken == 0, -(held | broken).bit_count(), cube)
+            rank = (broken == 0, -held.bit_count(), -(held | broken).bit_count(), cube)
             best = rank if best is None or rank < best else best
-        return None if best is None else best[2]
+        return None if best is None else best[3]
 
     def _open_cube(self, avoid: int) -> int | None:
         if len(self.empty) <= self.spares:

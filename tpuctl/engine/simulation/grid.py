@@ -67,6 +67,15 @@ class GridFloor(floor.Floor):
         self.empty = [cube for cube in self.empty if not box >> cube & 1]
         return members(box)
 
+    def _open_cube(self, avoid: int) -> int | None:
+        """The first free cube, as for a box of one: sub-slices all over the grid would leave no boxes."""
+        free = ~(self.taken | avoid) & (1 << self.cubes) - 1
+        if not free:
+            return None
+        cube = (free & -free).bit_length() - 1
+        self._take((cube,))
+        return cube
+
     def _take(self, cubes: Iterable[int]) -> None:
         for cube in cubes:
             self.empty.remove(cube)

@@ -10,6 +10,7 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from tpuctl.engine.availability import reliability, schedulable
 from tpuctl.model import topology
 
 if TYPE_CHECKING:
@@ -122,16 +123,39 @@ class Fault(NamedTuple):
     repair_s: int
 
 
-def faults(rng: random.Random, cubes: int, host_mtbf_s: float, repair_s: float) -> Iterator[Fault]:
+def faults(
+    rng: random.Random, cubes: int, host_mtbf_s: float, repair_s: float, *, steady: bool = False
+) -> Iterator[Fault]:
     """Host failures in order of time, without end: independent hosts, exponential times and repairs.
 
-    The same stream can be given to runs of several methods, so that they meet the same luck.
+    The same stream can be given to runs of several methods, so that they meet the same luck. If `steady`, the
+    block is not new: as many hosts as on average are out when it begins.
     """
     hosts = cubes * topology.HOSTS_PER_CUBE
+    for host in range(hosts) if steady else ():
+        if rng.random() < repair_s / (host_mtbf_s + repair_s):
+            yield Fault(0, host, max(1, round(rng.expovariate(1 / repair_s))))
     at_s = 0.0
     while True:
         at_s += rng.expovariate(hosts / host_mtbf_s)
         yield Fault(int(at_s), rng.randrange(hosts), max(1, round(rng.expovariate(1 / repair_s))))
+
+
+class Outages(NamedTuple):
+    """How often a host fails, and for how long it is then out, on average."""
+
+    mtbf_s: float
+    repair_s: float
+
+
+def published_outages(out: float = schedulable.MACHINE_UNAVAILABILITY) -> Outages:
+    """Hosts of TPU v4 (NSDI 2024): the published daily failure rate, and outages as long as `out` implies.
+
+    `out` is the share of time that a host is not there. The published one, 0.782 %, means outages of 9.9
+    days: repair queues and maintenance, not the failure rate, decide how much of a pod is there.
+    """
+    between_s = mtbf_s(reliability.DailyRates().machine)
+    return Outages(between_s, between_s * out / (1 - out))
 
 
 def mtbf_s(failures_per_host_day: float) -> float:

@@ -31,12 +31,9 @@ def plan(
 ) -> Planned:
     """What a cycle would do now, for a person to read; nothing is written.
 
-    The rule that the first cycle only observes is for a loop that nobody watches: here a person does.
+    What is so only because nobody watches a loop is left out: see `engine.attended`.
     """
-    view = views.observe(ports, settings).view
-    if view.memory.observed_at is None:
-        seen = dataclasses.replace(view.memory, observed_at=view.now)
-        view = dataclasses.replace(view, memory=seen)
+    view = engine.attended(views.observe(ports, settings).view)
     return look(ports, reporter, settings, view)
 
 
@@ -69,7 +66,7 @@ def run(
     started_s = ports.clock.monotonic_s()
     try:
         leader.check()
-        observed = views.observe(ports, settings, previous)
+        observed = views.observe(gates.guarded(ports, leader), settings, previous)
     except errors.TpuctlError as error:
         return blind(error, number)
     return _Cycle(ports, reporter, settings, leader, observed, number, started_s).run(stop)

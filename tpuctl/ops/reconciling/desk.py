@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tpuctl.engine import reconciling as engine
 from tpuctl.model import errors, fleet
 from tpuctl.ops import locking
-from tpuctl.ops.reconciling import leadership, memory, outcomes, views
+from tpuctl.ops.reconciling import leadership, memory, outcomes, pauses, views
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,6 +123,8 @@ def judged(error: errors.TpuctlError) -> tuple[outcomes.Became, str]:
         return _Became.FAILED, why  # somebody else is at work on what we had begun
     if isinstance(error, errors.TimedOut):
         return _Became.GOING_ON, why
+    if isinstance(error, errors.GuardStopped) and not isinstance(error, pauses.Paused | views.Stale):
+        return _Became.FAILED, why  # it does not go away by looking again, so people must hear of it
     if isinstance(error, errors.Conflict | errors.GuardStopped | errors.Busy):
         return _Became.STOPPED, why
     return _Became.FAILED, why

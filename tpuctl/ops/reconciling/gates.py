@@ -40,6 +40,12 @@ def guarded(ports: ports_module.Ports, leader: leadership.Leader) -> ports_modul
     )
 
 
+def committed(ports: ports_module.Ports) -> ports_module.Ports:
+    """Guarded ports for what has begun: no pause stops it half-way, the loss of the lead still does."""
+    found = ports.records
+    return dataclasses.replace(ports, records=found.fenced) if isinstance(found, _Records) else ports
+
+
 def refuse_if_paused(ports: ports_module.Ports) -> None:
     """Raise Paused if somebody has paused the loop."""
     found = pauses.current(ports)
@@ -70,7 +76,8 @@ class _Pools:
 
 class _Records:
     def __init__(self, records_: ports_module.Records, begin: Callable[[], None]) -> None:
-        self._records = records_
+        self.fenced = records_
+        """Without the question for a pause."""
         self._begin = begin
         self.list = records_.list
         self.get = records_.get
@@ -80,7 +87,7 @@ class _Records:
     def create(self, name: str, kind: str, text: str) -> ports_module.Record:
         if kind == records.OPERATION:
             self._begin()
-        return self._records.create(name, kind, text)
+        return self.fenced.create(name, kind, text)
 
 
 class _Leases:

@@ -138,7 +138,8 @@ def _standby(
             if busy.message != said:
                 reporter.step(f"standing by: {busy.message}")
                 said = busy.message
-        except errors.Unavailable as error:
+        except errors.TpuctlError as error:
+            # A token or a role that is missing for a while is no reason to end: the others may need us then.
             reporter.warn(f"cannot tell who leads: {error.message}")
         ports.clock.sleep(STANDBY_S)
     return None

@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import reconciling as engine
+from tpuctl.engine.reconciling import ledger
 from tpuctl.model import errors, reconciling, records
 from tpuctl.ops.reconciling import outcomes
 
@@ -125,4 +126,4 @@ def _one_more(
 ) -> reconciling.Attempt:
     """One that the decision itself has counted, by what it saw of the world, is not counted twice."""
     before = 0 if known is None else known.failures - (known.last_at >= decided_at)
-    return reconciling.Attempt(result.action.id, before + 1, now, result.why)
+    return reconciling.Attempt(result.action.id, before + 1, now, ledger.shortened(result.why))

@@ -38,7 +38,7 @@ def pause(
     if not reason.strip():
         raise errors.UsageError("a pause needs a reason", hint="write it for whoever finds the loop paused")
     record = ports.records.get(RECORD)
-    now = record.observed_at if record is not None else _server_time(ports)
+    now = record.observed_at if record is not None else server_time(ports)
     wanted = reconciling.Pause(
         actor=_person(ports),
         reason=reason.strip(),
@@ -72,7 +72,7 @@ def resume(
         found = None if before.is_over(record.observed_at) else before
         ports.records.delete(record)
     closed = memory.close_breaker(ports) if reset_breaker else None
-    now = record.observed_at if record is not None else _server_time(ports)
+    now = record.observed_at if record is not None else server_time(ports)
     entries = []
     why = f" ({reason.strip()})" if reason.strip() else ""
     if found is not None:
@@ -102,5 +102,6 @@ def _entry(at: datetime.datetime, actor: str, text: str) -> reconciling.Entry:
     return reconciling.Entry(at=at, cycle="", plan="", actor=actor, text=text, result="told")
 
 
-def _server_time(ports: ports_module.Ports) -> datetime.datetime:
+def server_time(ports: ports_module.Ports) -> datetime.datetime:
+    """What time it is where pauses count."""
     return ports.fleet.observe((fleet.SourceName.SLICES,)).observed_at

@@ -21,6 +21,7 @@ API_VERSION = "tpuctl/v1"
 KIND = "ReconcilePlan"
 VALID_S = 3600.0
 """A plan older than this is made anew: the world has moved on."""
+REMAKE = "make a new one with: tpuctl reconcile plan -f FLEET --out PLAN"
 _ID_LENGTH = 12
 
 
@@ -63,7 +64,9 @@ def decode(text: str, place: str) -> reconciling.PlanFile:
     try:
         document: Any = json.loads(text)
     except ValueError as error:
-        raise errors.UsageError(f"{place} is no plan: it is not JSON") from error
+        raise errors.UsageError(
+            f"{place} is no plan: it is not JSON", hint="a fleet file is applied with -f"
+        ) from error
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise errors.UsageError(
             f"{place} is no plan", hint="make one with: tpuctl reconcile plan -f FLEET --out FILE"
@@ -107,7 +110,7 @@ def refuse_unfit(
     if view.now >= plan.expires_at:
         raise errors.GuardStopped(
             f"plan {plan.id} expired at {plan.expires_at:%Y-%m-%d %H:%M:%S} UTC",
-            hint="make a new one with: tpuctl reconcile plan",
+            hint=REMAKE,
         )
     found = [
         f"{what}: the plan is for {then or 'none'}, this is {now or 'none'}"
@@ -123,7 +126,7 @@ def refuse_unfit(
     if found:
         raise errors.Conflict(
             f"plan {plan.id} does not fit any more; nothing was done",
-            hint="make a new one with: tpuctl reconcile plan",
+            hint=REMAKE,
             details=tuple(found),
         )
 

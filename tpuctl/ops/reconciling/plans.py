@@ -105,7 +105,7 @@ class _Application:
 
     def run(self, version: str, stop: Callable[[], bool], *, resume: bool) -> outcomes.Outcome:
         started_s = self._plain.clock.monotonic_s()
-        observed = views.observe(self._plain, self._settings)
+        observed = views.observe(self._ports, self._settings)
         plan_files.refuse_unfit(self._plan, observed.view, self._settings, version)
         record = self._plain.records.get(_PREFIX + self._plan.id)
         if record is not None and not resume:
@@ -113,7 +113,7 @@ class _Application:
             raise errors.Conflict(
                 f"plan {self._plan.id} was used already, by {earlier.actor} at "
                 f"{earlier.at:%Y-%m-%d %H:%M:%S} UTC",
-                hint="make a new one with: tpuctl reconcile plan; to go on with what failed: add --resume",
+                hint=f"{plan_files.REMAKE}; to go on with what failed: add --resume",
                 details=tuple(f"done: {action}" for action in earlier.done),
             )
         actions = self._left(observed.view, record)
@@ -146,7 +146,7 @@ class _Application:
         if moved:
             raise errors.Conflict(
                 f"the world moved since plan {self._plan.id} was made; nothing was done",
-                hint="make a new one with: tpuctl reconcile plan",
+                hint=plan_files.REMAKE,
                 details=moved,
             )
         if view.pause is not None:

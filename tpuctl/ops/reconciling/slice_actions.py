@@ -5,18 +5,21 @@ Each prepares anew what a person's command would do, and goes on only if that is
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.model import declared, errors, operations, reconciling
 from tpuctl.ops import deforming, journal, locking, operating, swapping, waiting
 from tpuctl.ops.reconciling import desk as desks
-from tpuctl.ops.reconciling import forms, memory, outcomes, telling
+from tpuctl.ops.reconciling import forms, gates, memory, outcomes, telling
 
 if TYPE_CHECKING:
     from tpuctl.model import fleet
 
 WAIT_S = 300.0
 """How long one operation is waited for; one that takes longer stays open, and the next cycle goes on."""
+LONG_OPEN_S, LONG_OPEN_WAIT_S = 1800.0, 10.0
+"""What is open for so long hangs, and is only looked at: others are not kept waiting for it in each cycle."""
 _Became = outcomes.Became
 _Event = declared.HookEvent
 _DOWN = (operations.Intent.DELETING, operations.Intent.CREATING)
@@ -42,7 +45,8 @@ def finish(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Becam
     if _is_slow(desk, found) and operating.let_go(desk.ports, desk.reporter, found.id):
         # Waiting for it again and again would hold up everything else; a formation that hangs is taken back.
         return _Became.DONE, "it goes on forming without its operation"
-    ended = operating.resume(desk.ports, desk.reporter, found.id, timeout_s=WAIT_S)
+    wait_s = LONG_OPEN_WAIT_S if _open_s(desk, found) >= LONG_OPEN_S else WAIT_S
+    ended = operating.resume(desk.ports, desk.reporter, found.id, timeout_s=wait_s)
     if isinstance(ended, swapping.Outcome):
         return _swapped(desk, action, ended)
     item = desk.ports.slices.get(found.slice_name)
@@ -54,8 +58,12 @@ def finish(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Becam
 
 
 def _is_slow(desk: desks.Desk, operation: operations.Operation) -> bool:
-    open_s = (desk.now - operation.started_at).total_seconds()
-    return operation.kind is operations.Kind.FORM and open_s >= waiting.DEFAULT_TIMEOUT_S
+    is_slow = _open_s(desk, operation) >= waiting.DEFAULT_TIMEOUT_S
+    return operation.kind is operations.Kind.FORM and is_slow
+
+
+def _open_s(desk: desks.Desk, operation: operations.Operation) -> float:
+    return (desk.now - operation.started_at).total_seconds()
 
 
 def swap(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Became, str]:
@@ -103,6 +111,8 @@ def remake(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Becam
         became, why = _taken_apart(desk, action, name)
         if became is not _Became.DONE:
             return became, why
+        # From here on a pause would leave a slice away for as long as it lasts.
+        desk = dataclasses.replace(desk, ports=gates.committed(desk.ports))
     failures: list[errors.TpuctlError] = []
     [result] = forms.form(desk, [action], failures)
     if failures:

@@ -104,9 +104,18 @@ def refuse_stale(found: Status) -> None:
 
 
 def _failing(kept: reconciling.Memory) -> tuple[str, ...]:
-    failing = [item for item in kept.attempts if item.failures >= STUCK_FAILURES]
-    failing += [item for item in kept.churn if item.failures >= STUCK_FAILURES]
-    return tuple(f"{item.action}: {item.failures} times without success, {item.why}" for item in failing)
+    failing = [
+        f"{item.action}: {item.failures} times without success, {item.why}"
+        for item in kept.attempts
+        if item.failures >= STUCK_FAILURES
+    ]
+    failing += [
+        f"{item.action}: done {item.failures} times without effect, the last time at "
+        f"{item.last_at:%Y-%m-%d %H:%M:%S} UTC"
+        for item in kept.churn
+        if item.failures >= STUCK_FAILURES
+    ]
+    return tuple(failing)
 
 
 def _stopped(ports: ports_module.Ports) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tpuctl.ops.reconciling import settings as settings_module
 
 SOURCES = tuple(fleet.SourceName)
-_WATCHED = (fleet.SourceName.NODES, fleet.SourceName.SLICES)
+_WATCHED = (fleet.SourceName.NODES, fleet.SourceName.SLICES, fleet.SourceName.PODS)
 HEARD_S = 1.5 * health_watching.SILENCE_S
 """A watched source that has not been heard for so many real seconds is stale: its stream is begun anew before
 that."""
