@@ -2,12 +2,14 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 from tests.e2e.conftest import Admin
 from tpuctl.model import exit_status
 
-README = (Path(__file__).parent.parent.parent / "README.md").read_text()
+CLONE = Path(__file__).parent.parent.parent
+README = (CLONE / "README.md").read_text()
 
 
 def tour() -> list[tuple[list[str], int]]:
@@ -23,6 +25,7 @@ def tour() -> list[tuple[list[str], int]]:
 
 def test_the_tour(admin: Admin) -> None:
     commands = tour()
+    shutil.copytree(CLONE / "configs", admin.home / "configs")
     assert len(commands) >= 15
     for (program, *arguments), code in commands:
         assert program == "tpuctl"
@@ -30,7 +33,7 @@ def test_the_tour(admin: Admin) -> None:
         assert done.returncode == code, (arguments, done.stdout, done.stderr)
         assert done.stdout or done.stderr, arguments
     touched = {str(path.relative_to(admin.home)) for path in admin.home.rglob("*") if path.is_file()}
-    allowed = ("state/tpuctl/", "cache/tpuctl/", "fleet.yaml")
+    allowed = ("state/tpuctl/", "cache/tpuctl/", "fleet.yaml", "configs/")
     assert all(path.startswith(allowed) for path in touched), touched
 
 
@@ -44,7 +47,7 @@ def test_the_table_of_exit_codes_is_the_programs_own(admin: Admin) -> None:
 
 
 def test_the_two_commands_are_the_ones_that_ci_runs() -> None:
-    script = (Path(__file__).parent.parent.parent / ".ci" / "run").read_text()
+    script = (CLONE / ".ci" / "run").read_text()
     command = next(line for line in README.splitlines() if "pytest" in line)
     for part in command.split(" && "):
         words = part.split()

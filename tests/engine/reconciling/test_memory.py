@@ -7,7 +7,8 @@ from tests import builders
 from tests.engine.reconciling import stage
 from tpuctl.engine import health as judging
 from tpuctl.engine import reconciling as engine
-from tpuctl.engine.reconciling import churn, ledger, verdicts
+from tpuctl.engine.health import verdicts
+from tpuctl.engine.reconciling import churn, ledger
 from tpuctl.model import codec, fleet, health, reconciling
 
 CUBES = stage.cubes(6)
@@ -142,7 +143,7 @@ class TestVerdicts:
         def refuse(*_):
             raise AssertionError("nothing has changed")
 
-        monkeypatch.setattr(verdicts.health, "judge", refuse)
+        monkeypatch.setattr(verdicts.judging, "judge", refuse)
         assert engine.decide(stage.later(seen, found, 3600.0)).actions == ()
 
     def test_the_same_cube_is_judged_once_and_forgotten_with_its_snapshot(self, monkeypatch):
@@ -152,7 +153,7 @@ class TestVerdicts:
             judged.append(cube.id)
             return judge(cube, policy, now)
 
-        monkeypatch.setattr(verdicts.health, "judge", counted)
+        monkeypatch.setattr(verdicts.judging, "judge", counted)
         cubes = stage.cubes(40)
         for seconds in range(5):
             for cube in cubes:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime
 from typing import TYPE_CHECKING
 
-from tpuctl.engine.reconciling import estimates, verdicts
+from tpuctl.engine.health import verdicts
+from tpuctl.engine.reconciling import estimates
 from tpuctl.model import reconciling, states
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.engine.reconciling import arriving, verdicts, words
+from tpuctl.engine.health import verdicts
+from tpuctl.engine.reconciling import arriving, words
 from tpuctl.model import reconciling, states
 
 if TYPE_CHECKING:

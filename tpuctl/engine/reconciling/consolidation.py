@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import defrag, placement
+from tpuctl.engine.health import verdicts
 from tpuctl.engine.reconciling import draft as drafts
-from tpuctl.engine.reconciling import estimates, fitting, making_room, verdicts, words
+from tpuctl.engine.reconciling import estimates, fitting, making_room, words
 from tpuctl.model import reconciling, states, topology
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import health
-from tpuctl.engine.reconciling import verdicts
+from tpuctl.engine.health import verdicts
 from tpuctl.model import codec, reconciling, states, topology
 
 if TYPE_CHECKING:

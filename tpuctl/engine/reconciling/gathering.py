@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import changes
+from tpuctl.engine.health import verdicts
 from tpuctl.engine.inventory import recent, stock
-from tpuctl.engine.reconciling import consolidation, estimates, verdicts, words
+from tpuctl.engine.reconciling import consolidation, estimates, words
 from tpuctl.engine.reconciling import draft as drafts
 from tpuctl.model import reconciling, states, topology
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import placement, swapping
+from tpuctl.engine.health import verdicts
 from tpuctl.engine.reconciling import draft as drafts
-from tpuctl.engine.reconciling import estimates, making_room, relocating, verdicts, words
+from tpuctl.engine.reconciling import estimates, making_room, relocating, words
 from tpuctl.model import health, reconciling, states
 
 if TYPE_CHECKING:
