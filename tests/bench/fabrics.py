@@ -74,8 +74,8 @@ def main() -> int:
 
 
 def fits(setting: Setting, name: str, out: float) -> bool:
-    """Backfill is both kinds of it."""
-    return setting.out == out and (setting.order is Order.FCFS) is (name == "FCFS")
+    """Backfill is both kinds. Below full load either fabric holds nearly all, and the gain is in waits."""
+    return setting.load >= 1 and setting.out == out and (setting.order is Order.FCFS) is (name == "FCFS")
 
 
 def _least(rows: dict[Setting, dict[str, float]], wanted: Callable[[Setting], bool]) -> float:

@@ -2,8 +2,8 @@
 
     python tests/bench/steady_world.py BLOCKS SPEED
 
-It brings the fleet to its declared state with the real loop in virtual time, puts a running pod on each host
-of the slices, lets time run, and prints one line of JSON: how to reach it, and the name of the fleet file.
+It makes the slices that are declared, lets the real loop find them in virtual time, puts a running pod on
+each host of theirs, lets time run, and prints one line of JSON: how to reach it, and where the fleet file is.
 Then each line on stdin is a command, answered by a line:
 
     beat N     the next N nodes report their status once more, nothing in it changed but the heartbeats
@@ -25,6 +25,8 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from tpuctl.cli import fleet_spec, rehearsal, wiring  # noqa: E402 - the path to it is known from here on
+from tpuctl.model import fleet, topology  # noqa: E402
+from tpuctl.ops import ports  # noqa: E402
 from tpuctl.ops.reconciling import loop, outcomes, settings  # noqa: E402
 from tpuctl.sim import behaviour, simulator, store  # noqa: E402
 
@@ -36,6 +38,8 @@ CUBES = 142
 FLEET = "fleet.yaml"
 LARGE, LARGE_SHAPE = 4, "8x16x16"
 """Slices of 2,048 chips in each block: 128 of its cubes."""
+_SMALL = topology.parse("2x4x4")
+_FORMED_AFTER_S = 600.0
 _NODES, _PODS = "nodes", "pods"
 _BEATS_AT_ONCE = 500
 _LONG_S = 1e9
@@ -66,6 +70,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="steady-") as folder, rehearsal.rehearse(made) as scene:
         file = pathlib.Path(folder) / FLEET
         file.write_text(declared_state(blocks), encoding="utf-8")
+        make_slices(scene, blocks)
         converge(scene, file)
         pods = occupy(scene)
         scene.simulator.call(lambda: scene.simulator.world.clock.set_speed(speed))
@@ -96,6 +101,27 @@ slices:
   - {{name: large, topology: {LARGE_SHAPE}, count: {LARGE * blocks}, priority: 10}}
   - {{name: small, topology: 2x4x4, count: {blocks}}}
 """
+
+
+def make_slices(scene: rehearsal.Rehearsal, blocks: int) -> None:
+    """What the loop would form; all at once, since nobody waits for one after the other."""
+    found = scene.ports.fleet.observe([fleet.SourceName.NODES]).blocks
+    for number, block in enumerate(found[:blocks]):
+        cubes = [cube.id for cube in block.cubes]
+        size = topology.parse(LARGE_SHAPE)
+        for place in range(LARGE):
+            part = cubes[place * size.cubes : (place + 1) * size.cubes]
+            _create(scene, f"large-{number * LARGE + place}", size, tuple(sorted(part)))
+        host = block.cubes[LARGE * size.cubes].hosts[0]
+        name = f"small-{number}" if blocks > 1 else "small"
+        _create(scene, name, _SMALL, (host.partition_id(_SMALL),))
+    scene.simulator.advance(_FORMED_AFTER_S)
+
+
+def _create(
+    scene: rehearsal.Rehearsal, name: str, shape: topology.Topology, partition_ids: tuple[str, ...]
+) -> None:
+    scene.ports.slices.create(ports.SliceSpec(name, shape, partition_ids))
 
 
 def converge(scene: rehearsal.Rehearsal, file: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tpuctl.engine import mix
 from tpuctl.engine.availability import reliability
-from tpuctl.engine.simulation import compare, ledger, pools, report, run, scenario
+from tpuctl.engine.simulation import compare, grid, kinds, ledger, pools, report, run, scenario
 from tpuctl.model import topology
 
 Method, Order = scenario.Method, scenario.Order
@@ -291,20 +291,56 @@ def test_any_cube_beats_a_fixed_torus_first_come_first_served() -> None:
 
 
 def test_the_gain_is_smaller_where_large_jobs_last_longer() -> None:
-    # Time is then spent on the largest slices, which leave a fixed torus fewer holes (1.27; 12 seeds).
+    # Time is then spent on the largest slices, which leave a fixed torus fewer holes.
     assert 1.15 <= ratio(Order.FCFS, 2.0, size_exponent=0.7) < 1.4
 
 
-@pytest.mark.parametrize(("load", "least", "most"), [(1.5, 1.15, 1.25), (2.0, 1.10, 1.18)])
-def test_any_cube_beats_a_fixed_torus_with_greedy_backfill(load: float, least: float, most: float) -> None:
-    # The gain depends on the load: the longer the queue, the more small jobs there are to fill the holes of a
-    # fixed torus (1.02 at 0.7, 1.15 at 1.0 and 1.2, 1.18 at 1.5, 1.13 at 2.0, 1.07 at 3.0; 12 seeds each).
-    assert least <= ratio(Order.GREEDY, load) <= most
+@pytest.mark.parametrize(("order", "least", "most"), [(Order.GREEDY, 1.08, 1.19), (Order.EASY, 1.01, 1.05)])
+def test_backfill_closes_most_of_the_gap_as_long_as_nothing_fails(
+    order: Order, least: float, most: float
+) -> None:
+    """Small jobs fill the holes of a fixed torus, if there are enough of them and nothing else makes holes.
+
+    The bench has the table: at most 1.15 on 64 cubes and 1.17 on 144. A rough study of the same mix had 1.19
+    for greedy backfill at this load, against a torus used less well than ours.
+    """
+    assert least <= ratio(order, 2.0) <= most
 
 
-def test_easy_backfill_closes_most_of_the_gap() -> None:
-    # With exact estimates and one duration for all sizes a reservation costs little, on either fabric.
-    assert 1.0 < ratio(Order.EASY, 1.2) < 1.15
+@pytest.mark.parametrize("order", [Order.GREEDY, Order.EASY])
+@pytest.mark.parametrize("load", [1.0, 2.0])
+def test_with_the_published_outages_any_cube_beats_a_fixed_torus_with_backfill_too(
+    order: Order, load: float
+) -> None:
+    outages = scenario.published_outages()
+    used = [0.0, 0.0]
+    for seed in range(3):
+        settings, jobs = saturated(64, load, seed, 6000)
+        settings = dataclasses.replace(settings, host_mtbf_s=outages.mtbf_s)
+        faults = scenario.faults(random.Random(f"faults-{seed}"), 64, *outages, steady=True)
+        ways = [(Method.ANY_CUBE, order), (Method.CONTIGUOUS, order)]
+        for index, outcome in enumerate(compare.compare(settings, ways, jobs, faults).outcomes):
+            used[index] += outcome.utilisation
+    assert used[0] / used[1] >= 1.15
+
+
+def test_a_fixed_torus_is_filled_from_its_first_cube_on() -> None:
+    """Sub-slices too: where they are spread over the grid, there is no box left for anybody."""
+    block = grid.GridFloor(64)
+    held = []
+    for serial, text in enumerate(("4x4x4", "4x4x4", "2x4x4", "4x4x4", "2x2x1", "4x4x8")):
+        kind = run.make_kind(scenario.Scenario(horizon_s=1), topology.parse(text), serial)
+        held.append(kinds.Running(serial, kind, 0, 1))
+        assert block.place(held[-1])
+    assert [job.cubes for job in held] == [(0,), (1,), (2,), (3,), (2,), (4, 5)]
+    block.release(held[0])
+    block.release(held[4])
+    later = kinds.Running(9, held[2].kind, 0, 1)
+    assert block.place(later)
+    assert later.cubes == (2,)
+    other = kinds.Running(10, held[2].kind, 0, 1)
+    assert block.place(other)
+    assert other.cubes == (0,)
 
 
 def test_failures_cost_static_pools_most() -> None:
@@ -388,3 +424,16 @@ def test_fault_streams_have_the_rate_asked_for() -> None:
     assert statistics.fmean(fault.repair_s for fault in year) == pytest.approx(3 * DAY, rel=0.1)
     assert 0 <= min(fault.host for fault in year) <= max(fault.host for fault in year) < 2304
     assert len({fault.host // 16 for fault in year}) > 130
+
+
+def test_a_block_that_is_not_new_begins_with_as_many_hosts_out_as_on_average() -> None:
+    outages = scenario.published_outages()
+    assert outages.repair_s / (outages.repair_s + outages.mtbf_s) == pytest.approx(0.00782)
+    assert outages.repair_s == pytest.approx(9.9 * DAY, rel=0.01)
+    out = 0
+    for seed in range(20):
+        stream = scenario.faults(random.Random(seed), 144, *outages, steady=True)
+        first = list(itertools.takewhile(lambda fault: fault.at_s == 0, stream))
+        assert len({fault.host for fault in first}) == len(first)
+        out += len(first)
+    assert out / 20 == pytest.approx(0.00782 * 2304, rel=0.15)

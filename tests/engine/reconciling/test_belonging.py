@@ -135,23 +135,26 @@ class TestDeletedByOthers:
         assert found.memory.recommendations == ()
         assert found.memory.formed == stage.formed(TRAIN)
 
-    @pytest.mark.parametrize("open_operation", [True, False])
-    def test_what_the_loop_takes_apart_itself_is_made_again(self, open_operation):
-        """A loop died after the deletion; the next one sees the slice on its way out, and then without it."""
+    @pytest.mark.parametrize(
+        ("left", "kind"),
+        [
+            (TRAIN._replace(state=states.SliceState.DEACTIVATING, deleting=True), None),
+            (TRAIN._replace(state=states.SliceState.DEACTIVATING, deleting=True), operations.Kind.DEFORM),
+            # Formed, failed, and taken back when its formation is gone on with.
+            (stage.failed(TRAIN), operations.Kind.FORM),
+        ],
+    )
+    def test_what_the_loop_ends_itself_is_made_again(self, left, kind):
+        """A loop died on the way; the next one sees the slice before it is gone, and then without it."""
         intent = (reconciling.Formed("train", "", stage.NOW - datetime.timedelta(seconds=5)),)
         memory = dataclasses.replace(stage.memory(), formed=intent)
-        going = TRAIN._replace(state=states.SliceState.DEACTIVATING, deleting=True)
-        left = (
-            (stage.operation(going, operations.Kind.DEFORM, operations.Intent.DELETING),)
-            if open_operation
-            else ()
-        )
-        seen = on(going, memory=memory, operations=left)
+        found = () if kind is None else (stage.operation(left, kind, operations.Intent.DELETING),)
+        seen = on(left, memory=memory, operations=found)
         first = engine.decide(seen)
         assert first.memory.formed == intent
-        gone = dataclasses.replace(
-            stage.later(seen, first), snapshot=stage.later(on(), first).snapshot, operations=()
-        )
+        busy = stage.later(dataclasses.replace(seen, snapshot=on().snapshot), first)
+        second = engine.decide(busy)
+        gone = dataclasses.replace(stage.later(busy, second), operations=())
         assert stage.lines(engine.decide(gone)) == ["form/train"]
 
 

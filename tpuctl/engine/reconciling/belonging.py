@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.engine.reconciling import draft as drafts
 from tpuctl.engine.reconciling import words
-from tpuctl.model import declared, states
+from tpuctl.model import declared, operations, states
 
 if TYPE_CHECKING:
     from tpuctl.engine.reconciling import wanted
@@ -50,8 +50,9 @@ def _present(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
     if item.state in _GOING and not item.deleting:
         draft.ledger.see(DOWN, want.name)
     known = draft.ledger.formed.get(want.name)
-    if known is not None and not known.uid and item.deleting:
-        return  # the loop takes it apart, and it is not gone yet: that it will be is nobody else's doing
+    if known is not None and not known.uid and (item.deleting or _is_being_formed(draft, want.name)):
+        # The loop takes it apart, or may yet take its formation back: nobody else is to blame if it goes.
+        return
     is_what_we_formed = known is not None and known.uid in ("", item.uid)
     if is_what_we_formed or is_as_wanted(draft, want, item):
         draft.ledger.adopt(item)
@@ -63,6 +64,12 @@ def _present(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
         f"slice/{want.name}",
         f"it exists as {item.raw_topology} and was not formed by the loop; to have it as declared: "
         f"tpuctl slice deform {want.name}",
+    )
+
+
+def _is_being_formed(draft: Draft, name: str) -> bool:
+    return any(
+        found.slice_name == name and found.kind is operations.Kind.FORM for found in draft.view.operations
     )
 
 
