@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import re
 
 import pytest
 import yaml
@@ -122,12 +123,14 @@ def test_only_who_is_told_to_be_preemptible_is(offline, tpuctl):
 def test_the_example_file_is_planned(offline):
     for way in ("--optimal", "--fast"):
         found = document(offline("plan", "-f", str(EXAMPLE), way, "-o", "json"), 8)
-        assert [item["slice"] for item in found["placed"]][:2] == ["sweep-0", "sweep-1"]
-        assert {tuple(item["slices"]) for item in found["left"]} >= {("train-a",), ("pair-0", "pair-1")}
+        assert [item["slice"] for item in found["placed"]][:2] == ["train-a", "sweep-0"]
+        # The file says that it may be ended, and that it is less urgent.
+        assert found["evictions"] == [{"victims": ["old-train"], "chips": 192, "for": ["train-a"]}]
+        assert {tuple(item["slices"]) for item in found["left"]} >= {("sweep-1",), ("pair-0", "pair-1")}
         assert [report["priority"] for report in found["classes"]] == [10, 0]
         assert all(report["gap"] == 0 for report in found["classes"])
     shown = offline("plan", "-f", str(EXAMPLE))
-    assert "8x16x16 never fits" in shown.out
+    assert "in place of 8x16x16" in shown.out
     assert "optimal" in shown.out
 
 
@@ -328,3 +331,58 @@ def test_a_refusal_of_form_names_what_helps(tpuctl, scene):
     assert refused.status == 8
     assert f"this would make it fit: tpuctl cube release {cube}" in refused.err
     assert "tpuctl capacity why-not --topology 4x8x8" in refused.err
+
+
+TERMS = """
+requests:
+- name: urgent
+  topology: 8x8x8
+  priority: 5
+running:
+- slice: busy
+  preemptible: true
+  minRunTime: 0s
+"""
+PATIENT = """
+requests:
+- name: patient
+  topology: 8x8x8
+running:
+- slice: busy
+  expectedEnd: 2030-01-01T00:00:00Z
+"""
+
+
+def full_fleet(tpuctl):
+    """Eight cubes, four of them in a slice."""
+    cubes = [builders.cube(f"c{number}", "b") for number in range(8)]
+    busy = builders.slice_of("busy", "4x8x8", "c0", "c1", "c2", "c3")
+    snapshot = builders.fleet_of(*cubes, slices=(busy,))
+    return str(tpuctl.write("full.json", json.dumps(codec.dump(snapshot))))
+
+
+def test_what_is_preemptible_has_to_end_first(tpuctl):
+    file = full_fleet(tpuctl)
+    arguments = ("capacity", "plan", "-f", str(requests(tpuctl, TERMS)), "--fleet", file)
+    found = json.loads(tpuctl(*arguments, "-o", "json").out)
+    assert found["evictions"] == [{"victims": ["busy"], "chips": 256, "for": ["urgent"]}]
+    assert [item["slice"] for item in found["placed"]] == ["urgent"]
+    shown = tpuctl(*arguments)
+    assert shown.status == 0
+    assert "Has to end first" in shown.out
+    assert re.search(r"busy +256 +urgent", shown.out)
+
+
+def test_what_has_to_wait_is_told_until_when(tpuctl):
+    file = full_fleet(tpuctl)
+    arguments = ("capacity", "plan", "-f", str(requests(tpuctl, PATIENT)), "--fleet", file)
+    answer = tpuctl(*arguments, "-o", "json")
+    assert answer.status == 8
+    found = json.loads(answer.out)
+    assert found["promise"] == {
+        "slices": ["patient"],
+        "at": "2030-01-01T00:00:00Z",
+        "afterTheEndOf": ["busy"],
+    }
+    shown = tpuctl(*arguments)
+    assert "when busy will have ended" in shown.out

@@ -32,7 +32,7 @@ DAY_S = fleet_model.DAY_S
 INTERVAL_S = 30.0
 WAKES_S = 15.0
 """A watch, or the next cycle, notices an event so late on average."""
-CALM = 3
+CALM = 2
 """Cycles in a row that do nothing before the pace slackens: labels follow hardware, graces run."""
 WAITING_S = 900.0
 """Between cycles while something is missing that only a repair brings, or a window."""
@@ -128,7 +128,7 @@ class Days:
         self.wrong: list[str] = []
         """What must never be, with the time."""
         self.outcomes: list[outcomes.Outcome] = []
-        """Of all cycles, without their views."""
+        """Of all cycles, without their views; what it decided is kept of the last one only."""
         self._start_s = 0.0
         self.fate = fleet_fate.Fate(self)
 
@@ -186,6 +186,8 @@ class Days:
 
     def _look(self, outcome: outcomes.Outcome) -> None:
         """What must hold after each cycle."""
+        if self.outcomes:
+            self.outcomes[-1] = dataclasses.replace(self.outcomes[-1], decision=None)
         self.outcomes.append(dataclasses.replace(outcome, view=None, reviewed=None))
         if outcome.failure is not None:
             self._note(f"the cycle failed: {outcome.failure.message}")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DAY_S = 86_400.0
 SHORTEST_REPAIR_S = 600.0
+JUST_NOW_S = 60.0
+"""A slice that went down no longer ago than this is being dealt with."""
 FAILURES = {"host-down": 12, "host-gone": 3, "chip-error": 3, "host-crash": 2}
 """How a host fails, and how often that is relative to the others. All end with its repair; the last one ends
 with a reset, too."""
@@ -141,11 +143,11 @@ class Fate:
 
     def _kill_the_leader(self) -> bool:
         """With the next failure under a slice: right after it has deleted the slice to exchange the cube."""
-        if self._days.record.is_whole:
+        if self._days.now_s - self._days.record.lost_s > JUST_NOW_S:
             return False
         dying = wiring.connect(self._stage.context, rehearsal.DrivenClock(self._stage.simulator))
         with killed_after_deletion() as struck, contextlib.suppress(soak_faults.Killed):
-            self._days.loop(dying, deadline_s=600.0)
+            self._days.loop(dying, deadline_s=3 * JUST_NOW_S)
         if not struck:
             return False
         died_s = self._days.now_s

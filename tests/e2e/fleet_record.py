@@ -53,6 +53,8 @@ class Record:
             name: [(self._clock.now_s, 0)] for name in self._wanted
         }
         """Slice -> (from when, chips that are ready)."""
+        self.lost_s = 0.0
+        """When a wanted slice last ceased to be ready."""
         self.disruptions: list[Disruption] = []
         self.doubles: list[str] = []
         """Hosts that two slices named at the same time."""
@@ -73,6 +75,7 @@ class Record:
         if before and (kind == "DELETED" or "deletionTimestamp" in new["metadata"]):
             self.disruptions.append(Disruption(self._clock.now_s, name, before))
         if name in self._wanted and ready != self._ready[name][-1][1]:
+            self.lost_s = self.lost_s if ready else self._clock.now_s
             self._ready[name].append((self._clock.now_s, ready))
 
     def _take(self, name: str, item: Object) -> None:

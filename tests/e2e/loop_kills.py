@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CUBES = 7
 ARGUMENTS = ("--mode", "act", "--interval", "30s")
-MOST_WRITES, MOST_CALLS = 14, 250
+MOST_WRITES, MOST_CALLS = 14, 150
 """It dies at one of so many writes, or at one of so many calls: whichever comes first."""
 REST_S = 120.0
 """Real seconds for coming to rest at the end."""

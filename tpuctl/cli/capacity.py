@@ -122,7 +122,9 @@ def plan(
 ) -> int:
     """Place many requests at once, beside what runs: the urgent first, then as many chips as possible.
 
-    Says how far from the optimum the plan can be at most. Exit status 0 if everything fits, 8 if not.
+    Says how far from the optimum the plan can be at most. What the file says of running slices counts: who
+    is preemptible and past its minimum run may have to make room, and what has to wait is told until when.
+    Exit status 0 if everything fits, 8 if not.
 
     Examples:
       tpuctl capacity plan -f requests.yaml
@@ -141,6 +143,7 @@ def plan(
         policy=health_policy.chosen(policy),
         spares=spares,
         spares_below=spares_below,
+        tenants=asked.tenants,
     )
     found = capacity.pack(snapshot, asked.wishes, settings)
     capacity_plans.show_plan(snapshot, found, fmt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tpuctl.cli import capacity_views, durations, output
+from tpuctl.cli import capacity_views, durations, layout, output
 from tpuctl.cli.capacity_views import Section
 from tpuctl.ops import capacity
 
@@ -30,9 +30,15 @@ def show_plan(snapshot: fleet.Fleet, found: capacity.Plan, fmt: output.Format | 
                 "chips": grant.topology.chips,
                 "block": grant.block,
                 "partitionIds": list(grant.partition_ids),
+                "passes": grant.passes,
             }
             for grant in found.grants
         ],
+        "evictions": [
+            {"victims": list(one.victims), "chips": one.chips, "for": list(one.slices)}
+            for one in found.evictions
+        ],
+        "promise": _promise_plain(found.promise),
         "left": [{"slices": [name for name, _ in left.unit.members], "why": left.why} for left in found.left],
         "classes": [
             {
@@ -48,6 +54,11 @@ def show_plan(snapshot: fleet.Fleet, found: capacity.Plan, fmt: output.Format | 
     }
     sections = [
         Section("Placed", ("SLICE", "TOPOLOGY", "CHIPS", "BLOCK", "REMARK"), [*_placed(found, labels)]),
+        Section(
+            "Has to end first",
+            ("SLICE", "CHIPS", "FOR"),
+            [(", ".join(one.victims), one.chips, ", ".join(one.slices)) for one in found.evictions],
+        ),
         Section("Left over", ("SLICE", "WHY"), [*_left(found)]),
         Section(
             "How good it is",
@@ -74,14 +85,33 @@ def show_plan(snapshot: fleet.Fleet, found: capacity.Plan, fmt: output.Format | 
 
 def _placed(found: capacity.Plan, labels: dict[str, str]) -> Iterator[tuple[object, ...]]:
     for grant in found.grants:
-        remark = f"in place of {grant.wish.shapes[0]}" if grant.is_fallback else ""
+        remarks = (
+            f"in place of {grant.wish.shapes[0]}" if grant.is_fallback else "",
+            "before its turn, nobody starts later for it" if grant.passes else "",
+        )
+        remark = "; ".join(text for text in remarks if text)
         block = labels.get(grant.block, grant.block)
         yield grant.slice_name, grant.topology, grant.topology.chips, block, remark
 
 
 def _left(found: capacity.Plan) -> Iterator[tuple[str, str]]:
+    promise = found.promise
     for left in found.left:
-        yield ", ".join(name for name, _ in left.unit.members), left.why
+        why = left.why
+        if promise is not None and promise.unit == left.unit:
+            ends = layout.few(promise.shadow.ends, 3)
+            why = f"{why}; it will at {output.timestamp(promise.shadow.at)}, when {ends} will have ended"
+        yield ", ".join(name for name, _ in left.unit.members), why
+
+
+def _promise_plain(promise: capacity.Promise | None) -> dict[str, Any] | None:
+    if promise is None:
+        return None
+    return {
+        "slices": [name for name, _ in promise.unit.members],
+        "at": promise.shadow.at,
+        "afterTheEndOf": list(promise.shadow.ends),
+    }
 
 
 def show_defrag(

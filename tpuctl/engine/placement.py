@@ -236,5 +236,4 @@ def _kept(request: Request) -> int:
 def _wear(piece: tuple[stock.Slot, str]) -> tuple[int, int, int, int, str]:
     """Order for sub-slices: cubes that cannot serve a large slice anyway come first, fullest first."""
     slot, piece_id = piece
-    used = slot.used.bit_count()
-    return (0 if slot.spoiled or used else 1, -used, slot.block, slot.number, piece_id)
+    return (*slot.wear, slot.block, slot.number, piece_id)

@@ -9,7 +9,7 @@ from tpuctl.engine import advice, changes, defrag, leftovers, placement, spares,
 from tpuctl.engine.availability import spares as formulas
 from tpuctl.engine.inventory import recent, stock
 from tpuctl.engine.packing import plan as packing
-from tpuctl.engine.packing import wishes
+from tpuctl.engine.packing import promises, wishes
 from tpuctl.model import errors, fleet, topology
 from tpuctl.model import health as health_values
 from tpuctl.ops import naming
@@ -39,6 +39,7 @@ Hopeless = defrag.Hopeless
 Mode = packing.Mode
 Outages = formulas.Outages
 Plan = packing.Plan
+Promise = promises.Promise
 PackSettings = packing.Settings
 Placement = placement.Placement
 Tenancy = tenancy.Tenancy
