@@ -42,10 +42,6 @@ SHOWN = 5
 """So many failures are printed in full."""
 
 
-played: list[Tally] = []
-"""All sets of cases of this run of pytest."""
-
-
 @dataclasses.dataclass
 class Tally:
     """What a set of cases came to."""
@@ -104,15 +100,6 @@ def quick_clients() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", autouse=True)
-def total(request: pytest.FixtureRequest) -> Iterator[None]:
-    """One line at the end that sums everything up."""
-    yield
-    cases, failures = sum(one.cases for one in played), sum(len(one.failures) for one in played)
-    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        print(f"\ncrash matrix, in all: {cases} cases, {failures} failures")
-
-
 @pytest.fixture
 def theatre(tmp_path: pathlib.Path) -> Iterator[Theatre]:
     with quick_clients():
@@ -136,17 +123,13 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> Points:
 
 
 @pytest.fixture
-def report(capsys: pytest.CaptureFixture[str], record_property: Callable[[str, object], None]) -> Report:
-    """Prints one line, notes the numbers, fails if any case did."""
+def report(tell: Callable[[str], None], record_property: Callable[[str, object], None]) -> Report:
+    """Tells one line, notes the numbers, fails if any case did."""
 
     def judge(tally: Tally) -> None:
-        played.append(tally)
         record_property("cases", tally.cases)
         record_property("failures", len(tally.failures))
-        with capsys.disabled():
-            print(
-                f"\ncrash matrix, {tally.name}: {tally.cases} cases, {len(tally.failures)} failures ", end=""
-            )
+        tell(f"crash matrix, {tally.name}: {tally.cases} cases, {len(tally.failures)} failures")
         assert not tally.failures, "\n\n".join(tally.failures[:SHOWN])
         # Waiting takes more or fewer reads from time to time.
         assert tally.missed <= max(tally.cases // 20, 1)

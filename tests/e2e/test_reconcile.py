@@ -77,15 +77,14 @@ Report = "Callable[[fleet_days.Days], None]"
 
 
 @pytest.fixture
-def report(capsys: pytest.CaptureFixture[str], record_property: Callable[[str, object], None]) -> Report:
-    """Prints the line, and judges."""
+def report(tell: Callable[[str], None], record_property: Callable[[str, object], None]) -> Report:
+    """Tells the line, and judges."""
 
     def judge(days: fleet_days.Days) -> None:
         result, budgets = days.result, days.spec.budgets
         record_property("active", result.active)
         record_property("model", result.model)
-        with capsys.disabled():
-            print(f"\nreconcile: {result.line()} ", end="")
+        tell(f"reconcile: {result.line()}")
         assert days.wrong == []
         assert days.leftovers() == []
         assert result.active >= result.model - POINTS

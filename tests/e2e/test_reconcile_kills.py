@@ -68,31 +68,28 @@ def test_of_two_loops_one_acts_and_the_other_takes_over(tmp_path: pathlib.Path) 
         assert stage.broken_promises() == []
 
 
-def kill_again_and_again(
-    home: pathlib.Path, times: int, seed: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def kill_again_and_again(home: pathlib.Path, times: int, seed: int, tell: Callable[[str], None]) -> None:
     with loop_kills.killings(home, random.Random(seed)) as killings:
         for _ in range(times):
             killings.once()
         killings.come_to_rest()
         plan = killings.looped("plan", "--detailed-exitcode")
-    with capsys.disabled():
-        print(f"\nreconcile: leader killed {len(killings.struck)} times ", end="")
+    tell(f"reconcile: leader killed {len(killings.struck)} times")
     assert not killings.wrong, "\n\n".join(killings.wrong)
     assert plan.status == 0, plan.out
     assert any(" slices" in text for text in killings.struck), "none died while it formed or deformed"
 
 
 def test_a_leader_that_is_killed_again_and_again_leaves_what_the_next_one_finishes(
-    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path, tell: Callable[[str], None]
 ) -> None:
-    kill_again_and_again(tmp_path, 10, 1, capsys)
+    kill_again_and_again(tmp_path, 10, 1, tell)
 
 
 @pytest.mark.slow
 def test_a_leader_that_is_killed_a_hundred_times(
-    tmp_path: pathlib.Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    tmp_path: pathlib.Path, request: pytest.FixtureRequest, tell: Callable[[str], None]
 ) -> None:
     if "slow" not in request.config.option.markexpr:
         pytest.skip("a hundred processes take minutes; they run with -m slow")
-    kill_again_and_again(tmp_path, 100, 2, capsys)
+    kill_again_and_again(tmp_path, 100, 2, tell)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
+import types
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +15,7 @@ from tests.ops.test_swapping import break_host
 from tpuctl.model import errors
 from tpuctl.model.exit_status import ExitStatus
 from tpuctl.ops import locking
-from tpuctl.ops.reconciling import leadership, loop, outcomes, pauses, status
+from tpuctl.ops.reconciling import cycle, leadership, loop, outcomes, pauses, status
 from tpuctl.sim import api_faults
 
 if TYPE_CHECKING:
@@ -163,8 +165,8 @@ def test_a_steady_fleet_costs_no_lists_and_no_writes(world: World) -> None:
         looped(world, deadline_s=170.0, watch=True)
     assert all(outcome.is_full and not outcome.results for outcome in world.outcomes)
     assert len(world.outcomes) in (6, 7)  # the first word of the watch may count as news
-    # Once by the first cycle, once by the watch when it begins.
-    assert read.hits == 2
+    # By the first cycle; the watch goes on from there.
+    assert read.hits == 1
     assert {write.resource for write in writes} == {"leases"}
     assert len({outcome.sentence for outcome in world.outcomes}) == 1
 
@@ -281,3 +283,26 @@ def test_a_lead_is_given_back_even_if_the_work_under_it_fails(world: World) -> N
     ):
         raise RuntimeError
     assert world.ports.leases.get(leadership.NAME).is_held is False
+
+
+def test_a_leader_at_work_is_not_called_stale(world: World) -> None:
+    """A formation is waited for four minutes; that is longer than looking may take, and no silence."""
+    seen: list[status.Status] = []
+    with leadership.lead(world.ports, world.reporter) as leader:
+        cycle.run(world.ports, world.reporter, world.settings, leader)  # the first look
+        world.advance(30)
+
+        def look(*_: object) -> None:
+            leader.renew_if_due()
+            seen.append(status.read(world.ports))
+
+        hooks = types.SimpleNamespace(run=look)
+        busy = dataclasses.replace(world.settings, hooks=hooks)
+        done = cycle.run(world.ports, world.reporter, busy, leader)
+        assert done.results
+        during = seen[-1]
+        assert during.limit_s == status.ACTING_S + 90.0
+        assert not during.is_stale
+        world.advance(30)
+        leader.renew_if_due()
+        assert status.read(world.ports).limit_s == 90.0

@@ -169,6 +169,8 @@ class _Cycle:
         stop: Callable[[], bool],
     ) -> acting.Done:
         actions = decision.to_do
+        if actions:
+            self._leader.begins_to_act()
         desk = desks.Desk(
             ports=self._ports,
             reporter=self._reporter,

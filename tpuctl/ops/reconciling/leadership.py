@@ -51,6 +51,8 @@ class Told:
     stuck: tuple[str, ...] = ()
     """Repairs that do not come forward."""
     paused: bool = False
+    acting: bool = False
+    """If true, a cycle after that one is at work: a swap or a formation takes its minutes."""
 
 
 class Leader(locking.Lock):
@@ -65,10 +67,18 @@ class Leader(locking.Lock):
         except locking.LostLock as lost:
             raise LostLeadership(lost.message, hint="another loop may act now") from lost
 
+    _last: Told | None = None
+
     def tell(self, told: Told) -> None:
         """Say this with the next renewal; a renewal that is due happens now."""
-        self._told = json.dumps(codec.encode(_short(told)), sort_keys=True)
+        self._last = told
+        self._told = _text(told)
         self.renew_if_due()
+
+    def begins_to_act(self) -> None:
+        """Say with the next renewal that this cycle takes longer than looking does."""
+        if self._last is not None:
+            self._told = _text(dataclasses.replace(self._last, acting=True))
 
     def release(self) -> None:
         """Take our name off and leave what was told, for whoever asks for the last cycle."""
@@ -143,6 +153,10 @@ def _standby(
             reporter.warn(f"cannot tell who leads: {error.message}")
         ports.clock.sleep(STANDBY_S)
     return None
+
+
+def _text(told: Told) -> str:
+    return json.dumps(codec.encode(_short(told)), sort_keys=True)
 
 
 def _short(told: Told) -> Told:

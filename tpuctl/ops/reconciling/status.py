@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 STALE_INTERVALS = 3
 """So many intervals without a full cycle, and the loop counts as dead."""
+ACTING_S = 900.0
+"""A cycle that acts may take so much longer: a formation is waited for 4 minutes, an operation 5."""
 STUCK_FAILURES = 3
 """So many failed attempts, and a person should look."""
 
@@ -65,14 +67,15 @@ def read(ports: ports_module.Ports, *, max_age_s: float | None = None) -> Status
     pause = pauses.current(ports)
     kept, _ = memory.peek(ports)
     observed_at = ports.fleet.observe((fleet.SourceName.SLICES,)).observed_at
-    interval_s = told.interval_s if told is not None else 0.0
+    leader = lease.holder if lease is not None and lease.is_held else ""
+    limit_s = _limit_s(ports.clock, told, is_led=bool(leader)) if max_age_s is None else max_age_s
     return Status(
         fleet=kept.fleet or (told.fleet if told is not None else ""),
-        leader=lease.holder if lease is not None and lease.is_held else "",
+        leader=leader,
         cycle=told.cycle if told is not None else "",
         full_cycle_at=told.full_cycle_at if told is not None else None,
         age_s=None if told is None else (observed_at - told.full_cycle_at).total_seconds(),
-        limit_s=_limit_s(ports.clock, interval_s) if max_age_s is None else max_age_s,
+        limit_s=limit_s,
         sentence=told.sentence if told is not None else "",
         queue=told.pending if told is not None else (),
         waiting=told.waiting if told is not None else (),
@@ -85,9 +88,11 @@ def read(ports: ports_module.Ports, *, max_age_s: float | None = None) -> Status
     )
 
 
-def _limit_s(clock: ports_module.Clock, interval_s: float) -> float:
+def _limit_s(clock: ports_module.Clock, told: leadership.Told | None, *, is_led: bool) -> float:
     """A quiet cycle is told with the next renewal of the lock, so short intervals count for no less."""
-    return max(STALE_INTERVALS * interval_s, locking.stretched(clock, locking.DURATION_S))
+    interval_s = told.interval_s if told is not None else 0.0
+    looking_s = max(STALE_INTERVALS * interval_s, locking.stretched(clock, locking.DURATION_S))
+    return looking_s + (ACTING_S if is_led and told is not None and told.acting else 0.0)
 
 
 def refuse_stale(found: Status) -> None:
