@@ -4,8 +4,9 @@
 
 Each size is a simulated fleet in a process of its own (`steady_world.py`): blocks of 142 cubes with four
 slices of 2,048 chips and a sub-slice each, a pod on every host of a slice. The loop is the real one, in mode
-act, with the real clients over TLS and the watch on; it has seen the fleet before. Measured is the loop's
-process with all its threads, and nothing of the simulator:
+act, with the real clients over TLS and the watch on; it has seen the fleet before. Its metrics are counted
+and written out once a cycle, as for a Prometheus. Measured is the loop's process with all its threads, and
+nothing of the simulator:
 
 - the first cycle, which lists everything, and the beginning of the watch, which lists the watched kinds;
 - then cycles in which nothing happens, enough of them for every list that is read from time to time: CPU
@@ -39,7 +40,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from tests.bench import steady_calls, steady_world  # noqa: E402 - the path to it is known from here on
-from tpuctl.cli import fleet_spec  # noqa: E402
+from tpuctl.cli import fleet_spec, metrics  # noqa: E402
 from tpuctl.cloud import connect  # noqa: E402
 from tpuctl.ops import context as contexts  # noqa: E402
 from tpuctl.ops.reconciling import loop, outcomes, settings  # noqa: E402
@@ -100,6 +101,8 @@ def must_show(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "calls_per_cycle": largest["cycle"]["calls_median"],
         "writes": sum(row["cycle"]["writes"] for row in rows),
         "peak_mib": largest["peak_mib"],
+        "everything_anew_s": largest["first_cycle"]["cpu_s"],
+        "everything_anew_every_s": loop.FULL_S,
         "broken": broken,
     }
 
@@ -219,6 +222,7 @@ class _Run:
             spec=spec.spec, spec_digest=spec.digest, pool_policy=self._world.said["policy"]
         )
         ports = self._world.ports()
+        self._metrics = metrics.Metrics(said.spec, said.policy, ports.clock.monotonic_s)
         self._begun = self._mark(full=False)
         with self._calls.counted():
             loop.run(
@@ -247,10 +251,28 @@ class _Run:
             return
         if outcome.decision is None or outcome.decision.actions or outcome.results:
             raise RuntimeError(f"something is to be done: {outcome.sentence}")
+        self._scrape(outcome)
         mark = self._mark(full=outcome.duration_s > 0)
         self._parts[self._part].append(mark)
         print(f"{self._part:8} {mark.cpu_s:8.2f} s  {outcome.sentence}", file=sys.stderr)
         self._go_on()
+
+    def _scrape(self, outcome: outcomes.Outcome) -> None:
+        """As Prometheus does between two cycles."""
+        assert outcome.view is not None
+        assert outcome.decision is not None
+        self._metrics.note(
+            metrics.Cycle(
+                at=outcome.view.now,
+                seen_s=0.0,
+                duration_s=outcome.duration_s,
+                snapshot=outcome.view.snapshot,
+                decision=outcome.decision,
+                results=(),
+                repairs={},
+            )
+        )
+        self._metrics.exposition("")
 
     def _go_on(self) -> None:
         marks = self._parts[self._part]

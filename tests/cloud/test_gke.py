@@ -474,3 +474,55 @@ def test_application_default_credentials_are_on_the_wire(tmp_path, monkeypatch):
         assert connect.connect(context, clock=scripted.FakeClock()).pools.list() == ()
         assert server.requests[0].path == "/token"
         assert server.requests[-1].headers["authorization"] == "Bearer exchanged"
+
+
+# -- lists that are read again and again -----------------------------------------------------------------
+
+
+def test_pools_that_are_as_they_were_are_the_same_objects(fresh, monkeypatch):
+    ports, specs = fresh.ports, specs_of(fresh)
+    finished(fresh, ports.pools.create(specs[0]))
+    before = ports.pools.list()
+    refused = gke.GkePools._pool
+
+    def refuse(*_):
+        raise AssertionError("there is nothing new to read")
+
+    monkeypatch.setattr(gke.GkePools, "_pool", refuse)
+    assert ports.pools.list() is before
+    monkeypatch.setattr(gke.GkePools, "_pool", refused)
+    ports.pools.create(specs[1])
+    after = ports.pools.list()
+    assert [pool.name for pool in after] == sorted(spec.name for spec in specs[:2])
+
+
+def test_the_same_answer_after_an_error_is_no_error(fresh):
+    """An answer is compared only with that of a whole reading, whatever came in between."""
+    ports = fresh.through_relay
+    finished(fresh, ports.pools.create(specs_of(fresh)[0]))
+    before = ports.pools.list()
+    for reply in (
+        scripted.Reply(drop=True),
+        scripted.google_error(503, "later"),
+        scripted.Reply(body=b"<html>"),
+    ):
+        fresh.relay.before("GET", POOLS, reply)
+        try:
+            found = ports.pools.list()
+        except errors.Unavailable:
+            found = ports.pools.list()
+        assert found is before
+
+
+def test_each_list_is_compared_with_itself(make_world):
+    world = make_world(blocks=2, cubes=3)
+    capacity = world.ports.capacity
+    first, second = capacity.blocks()
+    again = capacity.blocks()
+    assert again == (first, second)
+    assert [block.sub_blocks for block in again] == [first.sub_blocks, second.sub_blocks]
+    assert all(now.sub_blocks is was.sub_blocks for now, was in zip(again, (first, second), strict=True))
+    world.sim.inject("cube-degraded", second.sub_blocks[1].name)
+    third = capacity.blocks()
+    assert third[0].sub_blocks is first.sub_blocks
+    assert third[1].sub_blocks != second.sub_blocks

@@ -136,3 +136,61 @@ def test_a_block_without_a_physical_id_goes_by_its_name():
 
 def test_nothing_is_nothing():
     assert joining.blocks_of((), (), ()) == ((), ())
+
+
+# -- joined again ----------------------------------------------------------------------------------------
+
+
+def world(**changed):
+    """Six cubes in two blocks, one of them without nodes; `changed` are fields of one node."""
+    documents_ = [
+        manifests.cube(f"c{number}", block=f"b{number % 2}", pool=f"p{number}") for number in range(5)
+    ]
+    if changed:
+        documents_[2][7] = manifests.node("c2-07", cube="c2", block="b0", pool="p2", **changed)
+    pools = [pool(f"p{number}", f"s{number}", "rb") for number in range(5)]
+    return (
+        nodes(*documents_),
+        pools,
+        [reserved("rb", "b0", *(sub_block(f"s{number}") for number in range(6)))],
+    )
+
+
+def test_what_has_not_changed_is_the_same_object_again():
+    joiner = joining.Joiner()
+    blocks, _ = joiner.blocks_of(*world())
+    again, _ = joiner.blocks_of(*world())
+    assert again is blocks
+
+
+def test_a_change_of_one_host_is_a_new_cube_in_a_new_block_and_nothing_else():
+    joiner = joining.Joiner()
+    before, _ = joiner.blocks_of(*world())
+    after, strays = joiner.blocks_of(*world(ready="False"))
+    assert (after, strays) == joining.blocks_of(*world(ready="False"))
+    assert [block.id for block, was in zip(after, before, strict=True) if block is not was] == ["b0"]
+    cubes = zip(after[0].cubes, before[0].cubes, strict=True)
+    assert [cube.id for cube, was in cubes if cube is not was] == ["c2"]
+    back, _ = joiner.blocks_of(*world())
+    assert back == before
+
+
+def test_whatever_was_joined_before_the_result_is_the_same():
+    joiner = joining.Joiner()
+    generator = random.Random(3)
+    for _ in range(60):
+        found, pools, capacity = world()
+        found = generator.sample(found, generator.randrange(len(found) + 1))
+        pools = generator.sample(pools, generator.randrange(len(pools) + 1))
+        capacity = capacity[: generator.randrange(2)]
+        assert joiner.blocks_of(found, pools, capacity) == joining.blocks_of(found, pools, capacity)
+
+
+def test_hosts_that_contradict_each_other_are_told_each_time():
+    documents_ = manifests.cube("c1", block="b1")
+    documents_[0] = manifests.node("odd", cube="c1", block="b9")
+    joiner = joining.Joiner()
+    for _ in range(2):
+        blocks, strays = joiner.blocks_of(nodes(documents_), (), ())
+        assert [len(cube.hosts) for block in blocks for cube in block.cubes] == [15]
+        assert [stray.node for stray in strays] == ["odd"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cloud import manifests, scripted
-from tpuctl.cloud import connect
+from tpuctl.cloud import connect, parallel
 from tpuctl.model import errors, fleet, invariants, states
 
 ALL = list(fleet.SourceName)
@@ -137,3 +137,45 @@ def test_no_source_is_an_empty_snapshot_of_this_moment(tmp_path):
     ports = connect.connect(scripted.context("http://127.0.0.1:1", tmp_path), clock=clock)
     found = ports.fleet.observe([])
     assert (found.sources, found.observed_at) == ((), clock.now())
+
+
+# -- read again ------------------------------------------------------------------------------------------
+
+
+def test_read_again_what_has_not_changed_is_the_same_object(ready):
+    reader = ready.ports.fleet
+    before = reader.observe(ALL)
+    ready.sim.advance(60)
+    after = reader.observe(ALL)
+    assert after.observed_at > before.observed_at
+    assert after.blocks is before.blocks
+    ready.sim.inject("host-crash", before.cubes[1].hosts[0].name)
+    ready.sim.advance(120)
+    changed = reader.observe(ALL)
+    assert [cube.id for cube in changed.cubes if cube is not before.cubes_by_id[cube.id]] == [
+        before.cubes[1].id
+    ]
+    assert changed == ready.ports.fleet.observe(ALL)
+
+
+def test_other_sources_in_between_do_no_harm(ready):
+    reader = ready.ports.fleet
+    whole = reader.observe(ALL)
+    assert reader.observe([Name.SLICES]).blocks == ()
+    assert all(cube.pool is None for cube in reader.observe([Name.NODES, Name.SLICES]).cubes)
+    assert reader.observe(ALL) == whole
+
+
+def test_while_a_fleet_is_read_the_caller_is_asked_now_and_then(ready, monkeypatch):
+    """A lock that lasts a minute must be renewed while 100,000 nodes are read."""
+    monkeypatch.setattr(parallel, "LOOK_EVERY_S", 0.001)
+    asked = []
+    found = ready.ports.fleet.observe(ALL, meanwhile=lambda: asked.append(1))
+    assert found == ready.ports.fleet.observe(ALL)
+    assert asked
+
+    def lost():
+        raise errors.Conflict("the lock is gone")
+
+    with pytest.raises(errors.Conflict, match="the lock is gone"):
+        ready.ports.fleet.observe(ALL, meanwhile=lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import queue
 import socket
@@ -11,9 +12,10 @@ import threading
 import pytest
 
 from tests.cloud import manifests, scripted
-from tpuctl.cloud import connect, tables, watch_streams, watching
+from tpuctl.cloud import connect, documents, snapshot, tables, watch_streams, watching
 from tpuctl.model import errors, fleet
 from tpuctl.sim import api_faults
+from tpuctl.sim.kube import watch
 
 Name = fleet.SourceName
 BOTH = (Name.NODES, Name.SLICES)
@@ -299,6 +301,110 @@ def test_a_server_that_comes_back_as_another_one_is_listed_again(tmp_path):
         server.close()
 
 
+# -- costs -----------------------------------------------------------------------------------------------
+
+
+def test_a_stream_with_nothing_to_tell_is_heard_by_its_bookmarks(ready, monkeypatch):
+    """Slices change once in hours; that is no silence."""
+    monkeypatch.setattr(watch, "BOOKMARK_INTERVAL_S", 0.02)
+    monkeypatch.setattr(watch, "BOOKMARK_BEFORE_END_S", 0.0)
+    sightings = follow(ready.ports)
+    first, _ = until(sightings, is_whole)
+    ready.sim.advance(600)
+
+    def is_heard(found):
+        ages = [found.observed_at - source.observed_at for source in found.sources]
+        return found.observed_at > first.observed_at and max(ages) < datetime.timedelta(seconds=60)
+
+    later, troubles = until(sightings, is_heard)
+    assert troubles == []
+    assert later.blocks is first.blocks
+
+
+def test_pods_are_watched_too(ready):
+    with api_faults.injected(
+        ready.sim, api_faults.Observe(), api="kubernetes", verb="list", resource="pods"
+    ) as lists:
+        sightings = follow(ready.ports, (Name.NODES, Name.SLICES, Name.PODS))
+        first, _ = until(sightings, is_whole)
+        assert first.pods == ()
+        for chips in ("4", None):
+            create_pod(ready.sim, f"pod-{chips}", first.cubes[0].hosts[0].name, chips)
+        found, troubles = until(sightings, lambda found: found.pods)
+        assert [(pod.name, pod.node, pod.chips) for pod in found.pods] == [
+            ("pod-4", first.cubes[0].hosts[0].name, 4)
+        ]
+        assert found.blocks is first.blocks
+        ready.sim.call(lambda: ready.sim.world.store.delete("pods", "default", "pod-4"))
+        until(sightings, lambda found: not found.pods)
+        assert lists.calls == 1
+    assert troubles == []
+
+
+def create_pod(sim, name, node, chips):
+    container = {
+        "name": "c",
+        "image": "i",
+        **({"resources": {"limits": {documents.TPU: chips}}} if chips else {}),
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"nodeName": node, "containers": [container]},
+        "status": {"phase": "Pending"},
+    }
+    sim.call(lambda: sim.world.store.create("pods", pod))
+
+
+def test_what_was_just_read_is_not_read_again_to_watch_it(ready):
+    """A loop that begins lists 100,000 nodes once, not twice; nothing that happens meanwhile is lost."""
+    ports = ready.ports
+    with api_faults.injected(
+        ready.sim, api_faults.Observe(), api="kubernetes", verb="list", resource="nodes"
+    ) as lists:
+        listed = ports.fleet.observe(tuple(Name))
+        name = listed.cubes[0].hosts[0].name
+        ready.sim.inject("host-crash", name)
+        ready.sim.advance(100)
+        found, troubles = until(
+            follow(ports, (Name.NODES, Name.SLICES, Name.PODS)), lambda found: silent_hosts(found) == [name]
+        )
+        assert lists.calls == 1
+        assert troubles == []
+        assert found.cubes_by_id[listed.cubes[1].id].hosts == listed.cubes[1].hosts
+        # The next watch lists: that reading is spent.
+        until(follow(ports), lambda found: silent_hosts(found) == [name])
+        assert lists.calls == 2
+
+
+def test_an_old_list_is_no_beginning(ready, monkeypatch):
+    monkeypatch.setattr(snapshot, "YOUNG_S", 60.0)
+    ports = ready.ports
+    ports.fleet.observe(tuple(Name))
+    ready.clock.sleep(61.0)
+    with api_faults.injected(
+        ready.sim, api_faults.Observe(), api="kubernetes", verb="list", resource="nodes"
+    ) as lists:
+        until(follow(ports), is_whole)
+        assert lists.calls == 1
+
+
+def test_after_a_break_only_a_new_list_will_do(ready):
+    """What was read before says nothing about whether the server lives."""
+    ports = ready.ports
+    with api_faults.injected(
+        ready.sim, api_faults.Reset(when="before"), api="kubernetes", verb="watch", resource="nodes", times=1
+    ):
+        sightings = follow(ports)
+        until(sightings, is_whole)
+        ports.fleet.observe(tuple(Name))
+        with api_faults.injected(
+            ready.sim, api_faults.Observe(), api="kubernetes", verb="list", resource="nodes"
+        ) as lists:
+            until(sightings, lambda _: lists.calls == 1)
+
+
 # -- tables ----------------------------------------------------------------------------------------------
 
 
@@ -333,6 +439,31 @@ def test_revisions_that_are_no_numbers_are_taken_as_they_come():
     assert table.take(entry("a", 0, "two"), deleted=False)
     assert table.take(entry("a", 0, "two"), deleted=True)
     assert table.items() == ()
+
+
+def test_as_long_as_nothing_is_new_the_same_objects_are_shown():
+    table = tables.Table()
+    table.replace((entry("a", 1, ["a"]), entry("b", 1, ["b"])))
+    shown = table.items()
+    table.take(entry("a", 2, ["a"]), deleted=False)
+    table.take(entry("c", 3, None), deleted=False)
+    table.take(entry("c", 4, None), deleted=True)
+    table.replace((entry("a", 5, ["a"]), entry("b", 5, ["b"])))
+    assert table.items() is shown
+    table.take(entry("b", 6, ["other"]), deleted=False)
+    assert table.items() == (["a"], ["other"])
+    assert table.items()[0] is shown[0]
+
+
+def test_only_so_many_deletions_are_remembered(monkeypatch):
+    monkeypatch.setattr(tables, "_MOST_BURIED", 10)
+    table = tables.Table()
+    for number in range(100):
+        table.take(entry(f"pod-{number}", 2 * number + 1, "pod"), deleted=False)
+        table.take(entry(f"pod-{number}", 2 * number + 2, "pod"), deleted=True)
+    assert not table.take(entry("pod-99", 199, "late"), deleted=False)
+    assert table.items() == ()
+    assert len(table._buried) == 10
 
 
 def test_things_that_belong_to_no_fleet_are_known_and_not_shown():

@@ -1,13 +1,15 @@
 """The snapshot: lookups, invariants, and the way to a file and back."""
 
 import copy
+import dataclasses
+import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import builders
-from tpuctl.model import codec, errors, fleet, invariants, states, topology
+from tpuctl.model import codec, errors, fleet, invariants, operations, states, topology
 
 
 def small() -> fleet.Fleet:
@@ -138,3 +140,50 @@ def test_words_that_the_service_may_add_stay_unknown() -> None:
     assert states.partition_state(None) is states.PartitionState.UNKNOWN
     assert not states.PartitionState.UNKNOWN.is_usable
     assert states.pool_status("PAUSED") is states.PoolStatus.UNKNOWN
+
+
+# -- the same snapshot with other fields -----------------------------------------------------------------
+
+LATER = small().observed_at + datetime.timedelta(hours=1)
+
+
+def test_another_time_keeps_everything_that_is_known() -> None:
+    before = small()
+    tables = ("cubes", "cubes_by_id", "cube_of_partition", "slices_by_name", "holders", "claimants")
+    known = {name: getattr(before, name) for name in tables}
+    after = before.amended(observed_at=LATER)
+    assert after == dataclasses.replace(before, observed_at=LATER)
+    assert all(getattr(after, name) is table for name, table in known.items())
+
+
+@pytest.mark.parametrize("field", ["blocks", "slices", "claims", "pods"])
+def test_what_rests_on_a_field_is_made_anew_with_it(field: str) -> None:
+    before = small()
+    changes = {
+        "blocks": before.blocks[:1],
+        "slices": before.slices[:1],
+        "claims": (operations.Claim("c2", "somebody"),),
+        "pods": before.pods[:1],
+    }
+    tables = ("cubes", "cubes_by_id", "cube_of_partition", "slices_by_name", "holders", "claimants")
+    for name in tables:
+        getattr(before, name)
+    after = before.amended(**{field: changes[field]})
+    fresh = dataclasses.replace(before, **{field: changes[field]})
+    assert {name: getattr(after, name) for name in tables} == {name: getattr(fresh, name) for name in tables}
+    assert after.cubes_of(before.slices[1]) == fresh.cubes_of(before.slices[1])
+
+
+def _pod_names(snapshot: fleet.Fleet) -> list[str]:
+    return [pod.name for pod in snapshot.pods]
+
+
+def test_what_was_derived_holds_while_only_the_time_changes() -> None:
+    before = small()
+    found = before.derived(_pod_names)
+    assert before.derived(_pod_names) is found
+    later = before.amended(observed_at=LATER, sources=())
+    assert later.derived(_pod_names) is found
+    fewer = later.amended(pods=before.pods[:1])
+    assert fewer.derived(_pod_names) == ["p0"]
+    assert before.derived(_pod_names) == ["p0", "p1", "p2", "p3"]

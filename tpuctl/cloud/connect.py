@@ -47,6 +47,6 @@ def connect(context: context_module.Context, *, clock: clock_module.WallClock | 
         workloads=workloads.KubeWorkloads(kube),
         identity=identity.KubeIdentity(kube),
         instances=instances.ComputeInstances(context, apis),
-        changes=watching.KubeChanges(context, clock, kube=kube, slices=slices, reader=reader),
+        changes=watching.KubeChanges(clock, kube=kube, slices=slices, reader=reader),
         events=events_module.KubeEvents(kube, clock),
     )

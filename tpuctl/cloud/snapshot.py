@@ -34,8 +34,9 @@ _CLAIMS_SELECTOR = (
 
 
 NODES_PATH, PODS_PATH = "/api/v1/nodes", "/api/v1/pods"
-YOUNG_S = 120.0
-"""A server remembers at least the last minutes, so that a watch may begin in them."""
+YOUNG_S = 240.0
+"""Real seconds. A server remembers the last five minutes (etcd compaction), so that a watch may begin there;
+whether it has forgotten them nevertheless, it says itself."""
 _NEVER = datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
@@ -106,7 +107,8 @@ class FleetReader:
 
     def _young(self, source: fleet.SourceName) -> Listing | None:
         found = self._newest.pop(source, None)
-        is_young = found is not None and self._clock.monotonic_s() - found.begun_s <= YOUNG_S
+        young_s = YOUNG_S * max(self._clock.scale, 1.0)
+        is_young = found is not None and self._clock.monotonic_s() - found.begun_s <= young_s
         return found if is_young else None
 
     @property
@@ -157,7 +159,8 @@ class FleetReader:
             return Named(name, _revision(document), self._same_nodes.of(name, item))
 
         begun_s = self._clock.monotonic_s()
-        found = self._kube.listing(NODES_PATH, keep, what="list nodes")
+        with collector.paused():
+            found = self._kube.listing(NODES_PATH, keep, what="list nodes")
         self._same_nodes.only(entry.name for entry in found.items)
         return Listing(found.items, found.revision, found.observed_at, begun_s)
 
@@ -172,7 +175,8 @@ class FleetReader:
             return Named(name, _revision(document), self._same_pods.of(name, item))
 
         begun_s = self._clock.monotonic_s()
-        found = self._kube.listing(PODS_PATH, keep, what="list pods")
+        with collector.paused():
+            found = self._kube.listing(PODS_PATH, keep, what="list pods")
         self._same_pods.only(entry.name for entry in found.items)
         items = sorted(found.items, key=lambda entry: entry.name)
         return Listing(items, found.revision, found.observed_at, begun_s)

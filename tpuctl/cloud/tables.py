@@ -24,10 +24,10 @@ class Table:
 
     def replace(self, entries: tuple[watch_streams.Entry, ...]) -> bool:
         """Take a whole list; true if it says anything new."""
-        before, self._entries = self._entries, {entry.name: entry for entry in entries}
-        self._buried = {}
+        before, self._buried = self._entries, {}
+        self._entries = {entry.name: _same(before.get(entry.name), entry) for entry in entries}
         names = before.keys() | self._entries.keys()
-        is_new = any(_item(before, name) != _item(self._entries, name) for name in names)
+        is_new = any(_item(before, name) is not _item(self._entries, name) for name in names)
         if is_new:
             self._items = None
         return is_new
@@ -41,13 +41,10 @@ class Table:
         if deleted:
             self._bury(entry)
             is_new = old is not None and old.item is not None
-        elif old is not None and old.item == entry.item:
-            # A heartbeat: the object stays the one that it was.
-            self._entries[entry.name] = entry._replace(item=old.item)
-            is_new = False
         else:
+            entry = _same(old, entry)
             self._entries[entry.name] = entry
-            is_new = entry.item is not None or old is not None
+            is_new = entry.item is not (None if old is None else old.item)
         if is_new:
             self._items = None
         return is_new
@@ -64,6 +61,13 @@ class Table:
             entries = (self._entries[name] for name in sorted(self._entries))
             self._items = tuple(entry.item for entry in entries if entry.item is not None)
         return self._items
+
+
+def _same(old: watch_streams.Entry | None, new: watch_streams.Entry) -> watch_streams.Entry:
+    """The new entry, with the object that was there if it says the same, as it does after a heartbeat."""
+    if old is None or old.item is new.item or old.item != new.item:
+        return new
+    return new._replace(item=old.item)
 
 
 def _item(entries: dict[str, watch_streams.Entry], name: str) -> Any:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tpuctl.cloud import clock as clock_module
     from tpuctl.cloud import kube as kube_module
     from tpuctl.cloud import slices as slices_module
-    from tpuctl.ops import context as context_module
 
 Name = fleet.SourceName
 PAUSE_S = 1.0
@@ -38,14 +37,12 @@ class KubeChanges:
 
     def __init__(
         self,
-        context: context_module.Context,
         clock: clock_module.WallClock,
         *,
         kube: kube_module.Kube,
         slices: slices_module.KubeSlices,
         reader: snapshot.FleetReader,
     ) -> None:
-        self._context = context
         self._clock = clock
         self._kube = kube
         self._reader = reader

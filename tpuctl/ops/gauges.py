@@ -79,7 +79,7 @@ def _chips(
     snapshot: fleet.Fleet, cubes: tuple[views.CubeView, ...], spares: Mapping[str, int]
 ) -> Mapping[ChipClass, int]:
     hosts = dict.fromkeys(ChipClass, 0)
-    used = _hosts_in_slices(snapshot)
+    used = snapshot.derived(_hosts_in_slices)
     left = {view.block.id: spares.get(view.block.name, spares.get(view.block.id, 0)) for view in cubes}
     for view in cubes:
         in_use = used.get(view.cube.id, {})

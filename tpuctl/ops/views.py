@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import health
+from tpuctl.engine.health import verdicts
 from tpuctl.model import fleet, states, topology
 from tpuctl.model import health as health_values
 
@@ -166,8 +167,8 @@ def _cube(
     snapshot: fleet.Fleet, block: fleet.Block, cube: fleet.Cube, policy: health_values.HealthPolicy
 ) -> CubeView:
     names = snapshot.holders.get(cube.id, ())
-    holders = [snapshot.slices_by_name[name] for name in names]
-    judgement = health.judge(cube, policy, snapshot.observed_at, slices=holders)
+    holders = tuple(snapshot.slices_by_name[name] for name in names)
+    judgement = verdicts.of(cube, policy, snapshot.observed_at, holders)
     claims = snapshot.claimants.get(cube.id, ())
     return CubeView(cube=cube, block=block, judgement=judgement, slices=names, claims=claims)
 

@@ -6,6 +6,7 @@ How much CPU that takes is for `tests/bench/steady.py`; here it is counted what 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -13,16 +14,21 @@ import pytest
 from tests import workloads
 from tests.ops.conftest import scene_of
 from tests.ops.reconciling.conftest import World, wanted, world_of
-from tpuctl.ops.reconciling import leadership, loop, memory, pauses, views
+from tpuctl.model import declared
+from tpuctl.ops import locking
+from tpuctl.ops import ports as ports_module
+from tpuctl.ops.reconciling import cycle, leadership, loop, memory, pauses, views
 from tpuctl.ops.repairs import registry
 from tpuctl.sim.api_faults import calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from starlette import requests, responses
 
     from tests.ops.conftest import Recorder
+    from tpuctl.cli.rehearsal import Rehearsal
+    from tpuctl.model import fleet
     from tpuctl.ops.reconciling import outcomes
 
 CUBES = 142
@@ -149,3 +155,87 @@ def test_after_a_change_all_else_is_the_same_object(block: World) -> None:
     changed = [cube for cube in after.cubes if cube is not before.cubes_by_id[cube.id]]
     assert [cube.id for cube in changed] == [free.id]
     assert after.slices is before.slices
+
+
+# -- large fleets take a while ---------------------------------------------------------------------------
+
+
+class Slow:
+    """A reader that takes five minutes, as with 100,000 nodes and a busy server."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def observe(
+        self, sources: Collection[fleet.SourceName], *, meanwhile: Callable[[], None] | None = None
+    ) -> fleet.Fleet:
+        for _ in range(30):
+            self._world.advance(10)
+            if meanwhile is not None:
+                meanwhile()
+        return self._world.scene.ports.fleet.observe(sources)
+
+
+@pytest.fixture
+def small(scene: Rehearsal, reporter: Recorder) -> World:
+    return world_of(scene, reporter, wanted("train", "4x4x8"))
+
+
+def test_who_reads_for_long_keeps_the_lead(small: World) -> None:
+    ports = dataclasses.replace(small.ports, fleet=Slow(small))
+    with leadership.lead(ports, small.reporter) as leader:
+        assert leader is not None
+        outcome = cycle.run(ports, small.reporter, small.settings, leader)
+    assert outcome.failure is None
+    assert outcome.is_full
+
+
+def test_who_lost_the_lead_while_reading_does_not_read_on(small: World) -> None:
+    def take() -> None:
+        locking.break_lock(small.ports, leadership.NAME, reason="test")
+
+    class Robbed(Slow):
+        def observe(
+            self, sources: Collection[fleet.SourceName], *, meanwhile: Callable[[], None] | None = None
+        ) -> fleet.Fleet:
+            take()
+            return super().observe(sources, meanwhile=meanwhile)
+
+    ports = dataclasses.replace(small.ports, fleet=Robbed(small))
+    begun_s = ports.clock.monotonic_s()
+    with leadership.lead(ports, small.reporter) as leader:
+        assert leader is not None
+        outcome = cycle.run(ports, small.reporter, small.settings, leader)
+    assert isinstance(outcome.failure, leadership.LostLeadership)
+    assert ports.clock.monotonic_s() - begun_s < 60
+
+
+class Blank:
+    """A watch that shows nothing yet."""
+
+    def __init__(self, world: World, trouble: str = "") -> None:
+        self._world = world
+        self._trouble = trouble
+
+    def follow(
+        self, _sources: Collection[fleet.SourceName], **_how: object
+    ) -> Iterator[ports_module.Sighting]:
+        while True:
+            self._world.advance(5)
+            yield ports_module.Sighting(None, self._trouble)
+
+
+@pytest.mark.parametrize(("trouble", "cycles"), [("", 2), ("cannot list nodes", 10)])
+def test_while_a_watch_reads_its_first_lists_nobody_else_reads_them(
+    small: World, trouble: str, cycles: int
+) -> None:
+    """Until it has taken too long for that; a watch that is in trouble is not waited for."""
+    loop.run(
+        dataclasses.replace(small.ports, changes=Blank(small, trouble)),
+        small.reporter,
+        dataclasses.replace(small.settings, mode=declared.Mode.OBSERVE),
+        on_cycle=small.outcomes.append,
+        deadline_s=loop.BEGINS_S,
+    )
+    assert [outcome.failure for outcome in small.outcomes] == [None] * len(small.outcomes)
+    assert cycles - 1 <= len(small.outcomes) <= cycles

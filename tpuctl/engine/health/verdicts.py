@@ -1,8 +1,8 @@
 """Verdicts of cubes, judged again only when something about the cube, or its age, can have changed.
 
-A verdict is a function of cube, policy and time, and time matters only at a few moments: when a grace ends,
-a window comes near. So what was judged for a cube object holds for this same object until the next of them.
-Whether the memory is full or empty, the answers are the same.
+A verdict is a function of cube, policy, the slices that are heard as witnesses, and time; and time matters
+only at a few moments: when a grace ends, a window comes near. So what was judged for a cube object holds for
+this same object until the next of them. Whether the memory is full or empty, the answers are the same.
 """
 
 from __future__ import annotations
@@ -28,24 +28,31 @@ class _Known(NamedTuple):
     judged_at: datetime.datetime
     holds_until: datetime.datetime | None
     """None: for ever."""
+    slices: tuple[fleet.Slice, ...]
     judgement: health_values.Judgement
 
 
+_Key = tuple[int, bool]
+"""Identity of a cube, and whether slices were heard: both kinds of verdicts are asked for in turn."""
 _INSTANT = datetime.timedelta(microseconds=1)
-_known: dict[int, _Known] = {}
+_known: dict[_Key, _Known] = {}
 
 
 def of(
-    cube: fleet.Cube, policy: health_values.HealthPolicy, now: datetime.datetime
+    cube: fleet.Cube,
+    policy: health_values.HealthPolicy,
+    now: datetime.datetime,
+    slices: tuple[fleet.Slice, ...] = (),
 ) -> health_values.Judgement:
     """The same as `health.judge`, remembered."""
-    known = _remembered(cube, policy, now)
+    known = _remembered(cube, policy, now, slices)
     if known is not None:
         return known
-    judgement = judging.judge(cube, policy, now)
-    key = id(cube)
-    forget = functools.partial(_forget, key)
-    _known[key] = _Known(weakref.ref(cube, forget), policy, now, _next_change(cube, policy, now), judgement)
+    witnesses = {"slices": slices} if slices else {}
+    judgement = judging.judge(cube, policy, now, **witnesses)
+    key = id(cube), bool(slices)
+    owner = weakref.ref(cube, functools.partial(_forget, key))
+    _known[key] = _Known(owner, policy, now, _next_change(cube, policy, now), slices, judgement)
     return judgement
 
 
@@ -53,16 +60,19 @@ def passing(
     cube: fleet.Cube, policy: health_values.HealthPolicy, now: datetime.datetime
 ) -> health_values.Judgement:
     """The same, without remembering it: for who looks at a fleet once."""
-    return _remembered(cube, policy, now) or judging.judge(cube, policy, now)
+    return _remembered(cube, policy, now, ()) or judging.judge(cube, policy, now)
 
 
 def _remembered(
-    cube: fleet.Cube, policy: health_values.HealthPolicy, now: datetime.datetime
+    cube: fleet.Cube,
+    policy: health_values.HealthPolicy,
+    now: datetime.datetime,
+    slices: tuple[fleet.Slice, ...],
 ) -> health_values.Judgement | None:
-    found = _known.get(id(cube))
-    if found is None or found.cube() is not cube or not _holds(found, policy, now):
+    found = _known.get((id(cube), bool(slices)))
+    if found is None or found.cube() is not cube or found.slices != slices:
         return None
-    return found.judgement
+    return found.judgement if _holds(found, policy, now) else None
 
 
 def _holds(found: _Known, policy: health_values.HealthPolicy, now: datetime.datetime) -> bool:
@@ -71,7 +81,7 @@ def _holds(found: _Known, policy: health_values.HealthPolicy, now: datetime.date
     return same_policy and in_time
 
 
-def _forget(key: int, dead: weakref.ref[fleet.Cube]) -> None:
+def _forget(key: _Key, dead: weakref.ref[fleet.Cube]) -> None:
     if key in _known and _known[key].cube is dead:
         del _known[key]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.model import errors, reconciling
 from tpuctl.model.exit_status import ExitStatus
-from tpuctl.ops import health_watching
+from tpuctl.ops import health_watching, locking
 from tpuctl.ops.reconciling import cycle, leadership, outcomes, views
 from tpuctl.ops.reconciling import settings as settings_module
 
@@ -103,8 +103,8 @@ class _Loop:
         self._full_s = 0.0
         """When everything must be read anew."""
         self._looked_s = 0.0
-        self._begun_s = 0.0
-        """When the watch began."""
+        self._begins_until_s = 0.0
+        """Until then nobody wonders why the watch shows nothing yet."""
         self._shown: tuple[object, object] = (None, None)
         """What the watch showed when it was last decided upon."""
 
@@ -170,7 +170,8 @@ class _Loop:
 
     def _follow(self) -> None:
         """Watch, with full cycles whenever one is called for; returns when the watch is of no use."""
-        self._begun_s = self._ports.clock.monotonic_s()
+        clock = self._ports.clock
+        self._begins_until_s = clock.monotonic_s() + locking.stretched(clock, BEGINS_S)
         try:
             with contextlib.closing(self._sightings()) as sightings:
                 for sighting in sightings:
@@ -202,7 +203,7 @@ class _Loop:
             return is_due
         if not is_due and not self._has_changed(sighting, now_s):
             return False
-        if sighting.fleet is None and not sighting.trouble and now_s < self._begun_s + BEGINS_S:
+        if sighting.fleet is None and not sighting.trouble and now_s < self._begins_until_s:
             return False
         self._looked_s, self._shown = now_s, _substance(sighting)
         try:
