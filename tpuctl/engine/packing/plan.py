@@ -222,8 +222,9 @@ def _use_terms(work: _Work, members: Sequence[wishes.Unit], keep_free: int) -> N
             if found is None:
                 hopeless.add(_alike(unit))
             else:
-                work.evictions.append(found)
                 hopeless.clear()
+                if found.victims:  # what ended for an earlier unit may have left room for this one too
+                    work.evictions.append(found)
     if len(work.evictions) > before:
         _mop_up(space, members, keep_free)
     if work.keeper is None:
