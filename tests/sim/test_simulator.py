@@ -7,17 +7,20 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import ssl
 import stat
 import threading
+import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.sim import cluster_world
-from tpuctl.sim import process, simulator
+from tpuctl.sim import process, server, simulator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -365,6 +368,32 @@ def test_watches_end_when_the_simulator_stops():
 
 
 # As a process
+
+
+def test_a_connection_that_comes_while_it_stops_is_ended_as_well(monkeypatch):
+    """A transport that outlives its loop is never closed; slow machines let one in after the last look."""
+    monkeypatch.setattr(server, "_LAST_ANSWERS_S", 0.0)
+    made = server._Protocol.connection_made
+    transports = []
+
+    def noted(protocol, transport):
+        transports.append(transport)
+        made(protocol, transport)
+
+    monkeypatch.setattr(server._Protocol, "connection_made", noted)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with simulator.Simulator(simulator.Settings(cubes=1)) as sim:
+        address = urllib.parse.urlsplit(sim.tls_url)
+        listeners = sim._running()._uvicorns[1].servers
+        plain = socket.create_connection((address.hostname, address.port), timeout=5)
+        sim.request_stop()
+        while any(listener.is_serving() for listener in listeners):
+            time.sleep(0.001)
+        with context.wrap_socket(plain):
+            sim.wait()
+    assert transports
+    assert all(transport.is_closing() for transport in transports)
 
 
 @pytest.fixture

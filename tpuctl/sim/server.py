@@ -233,6 +233,9 @@ class Server:
         self._started.set()
         await serving
         ticker.cancel()
+        # A transport tells its protocol of the end in a later turn of the loop.
+        while self._cut(lambda _cycle: True):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0)
 
     def _begin_stop(self) -> None:
         self._before_stop()
@@ -240,15 +243,26 @@ class Server:
             one.should_exit = True
         # A TLS connection that is closed politely waits for its client, which may be a pool that never looks.
         self._cut(lambda cycle: cycle is None or cycle.response_complete)
-        asyncio.get_running_loop().call_later(_LAST_ANSWERS_S, self._cut, lambda _cycle: True)
+        asyncio.get_running_loop().call_later(_LAST_ANSWERS_S, self._cut_again_and_again)
 
-    def _cut(self, which: Callable[[_Cycle | None], bool]) -> None:
-        """Drop the connections whose present request `which` accepts; None stands for no request yet."""
+    def _cut_again_and_again(self) -> None:
+        """Until the loop ends: what was accepted just before the listeners closed comes in afterwards."""
+        self._cut(lambda _cycle: True)
+        asyncio.get_running_loop().call_later(_LAST_ANSWERS_S, self._cut_again_and_again)
+
+    def _cut(self, which: Callable[[_Cycle | None], bool]) -> int:
+        """Drop the connections whose present request `which` accepts; None stands for no request yet.
+
+        Returns how many there were.
+        """
+        dropped = 0
         for one in self._uvicorns:
             for connection in list(one.server_state.connections):
                 transport = connection.transport
                 if transport is not None and which(getattr(connection, "cycle", None)):
                     transport.abort()
+                    dropped += 1
+        return dropped
 
     async def _tick(self) -> None:
         """Run what falls due by itself, on a clock that has a speed."""
