@@ -5,6 +5,7 @@ import datetime
 
 from tests import builders
 from tpuctl.engine import reconciling as engine
+from tpuctl.engine.reconciling import churn
 from tpuctl.model import declared, fleet, health, operations, reconciling, states, topology
 
 NOW = builders.NOW
@@ -60,6 +61,13 @@ def later(seen: engine.View, decision: reconciling.Decision, seconds: float = 30
     return dataclasses.replace(
         seen, memory=decision.memory, snapshot=dataclasses.replace(seen.snapshot, observed_at=now)
     )
+
+
+def done(seen: engine.View, decision: reconciling.Decision, seconds: float = 30.0) -> engine.View:
+    """As `later`, when all that goes ahead was done and the world shows nothing of it."""
+    known = churn.carried_out(decision.memory.churn, decision.to_do, seen.now)
+    memory = dataclasses.replace(decision.memory, churn=known)
+    return later(seen, dataclasses.replace(decision, memory=memory), seconds)
 
 
 def lines(decision: reconciling.Decision) -> list[str]:

@@ -172,14 +172,14 @@ class TestWindows:
 class TestChurn:
     """cluster-toolkit #3225: make, fail, delete, make again without end."""
 
-    def repeated(self, cycles, seconds=30.0):
+    def repeated(self, cycles, seconds=30.0, then=stage.done):
         seen = stage.view(builders.fleet_of(*CUBES), stage.spec(stage.want("new", "4x4x4")))
         acted = []
         for _ in range(cycles):
             found = engine.decide(seen)
             if found.to_do:
                 acted.append((seen.now - stage.NOW).total_seconds())
-            seen = stage.later(seen, found, seconds)
+            seen = then(seen, found, seconds)
         return acted, found
 
     def test_the_fourth_time_is_held_back(self):
@@ -193,6 +193,10 @@ class TestChurn:
         acted, _ = self.repeated(200)
         assert acted == [0.0, 30.0, 60.0, 660.0, 1860.0, 4260.0]
 
+    def test_what_died_with_its_loop_is_tried_again(self):
+        acted, _ = self.repeated(200, then=stage.later)
+        assert len(acted) == 200
+
     def test_an_action_with_an_effect_is_another_one(self):
         item = builders.slice_of("old", "4x4x4", "b1-c00")
         wanted = stage.spec(stage.want("else", "8x8x16"), prune_grace_s=0.0)
@@ -204,9 +208,9 @@ class TestChurn:
                 wanted,
                 memory=dataclasses.replace(memory, formed=stage.formed(now)),
             )
-            _, found = stage.second_look(seen, 0.0)
+            seen, found = stage.second_look(seen, 0.0)
             assert stage.lines(found) == ["deform/old"]
-            memory = found.memory
+            memory = stage.done(seen, found).memory
 
 
 def test_a_view_that_is_not_whole_decides_nothing():

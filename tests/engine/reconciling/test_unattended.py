@@ -174,7 +174,7 @@ def test_a_pool_that_never_comes_up_is_made_less_and_less_often():
         if Kind.RECREATE_POOL in kinds:
             done.append(cycle)
             away_for = 2
-        seen = stage.later(seen, found, 600.0)
+        seen = stage.done(seen, found, 600.0)
         at = now + datetime.timedelta(seconds=600.0)
         if away_for:
             away_for -= 1

@@ -130,6 +130,8 @@ def test_failures_are_counted_and_what_was_called_off_has_disturbed_nothing() ->
     after = memory.after(before, results, (), decided_at=NOW, now=later)
     assert after.attempts == (reconciling.Attempt("form/a", 2, later, "again"),)
     assert after.disruptions == before.disruptions[:1]
+    # Only what was carried out can have been without effect.
+    assert [(entry.action, entry.failures, entry.last_at) for entry in after.churn] == [("form/c", 1, later)]
     # The decision has counted it by what it saw of the world: once is enough.
     twice = memory.after(after, results[:1], (), decided_at=NOW, now=later)
     assert twice.attempts[0].failures == 2

@@ -1,4 +1,8 @@
-"""The loop detector: an action that is repeated and changes nothing is held back for a growing while."""
+"""The loop detector: an action that is repeated and changes nothing is held back for a growing while.
+
+Only what was carried out counts. What fails has pauses of its own (`Ledger.next_attempt`), and what died with
+its loop has shown nothing about itself.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +54,19 @@ def held_until(ledger: ledgers.Ledger, action: reconciling.Action) -> datetime.d
     return until if until > ledger.now else None
 
 
-def note(ledger: ledgers.Ledger, action: reconciling.Action) -> None:
-    """It is done in this cycle; on other facts than last time, it has had an effect."""
-    facts = fingerprint(action)
-    known = ledger.churn.get(action.id)
-    times = known.failures + 1 if known is not None and known.why == facts else 1
-    ledger.churn[action.id] = reconciling.Attempt(action.id, times, ledger.now, facts)
+def carried_out(
+    entries: Iterable[reconciling.Attempt], actions: Iterable[reconciling.Action], at: datetime.datetime
+) -> tuple[reconciling.Attempt, ...]:
+    """The entries with these actions, which were done; on other facts than last time, it had an effect."""
+    counted = {entry.action: entry for entry in entries}
+    for action in actions:
+        if action.kind is reconciling.ActionKind.FINISH:
+            continue  # somebody else may be at work on it, again and again
+        facts = fingerprint(action)
+        known = counted.get(action.id)
+        times = known.failures + 1 if known is not None and known.why == facts else 1
+        counted[action.id] = reconciling.Attempt(action.id, times, at, facts)
+    return shortened(counted.values())
 
 
 def shortened(entries: Iterable[reconciling.Attempt]) -> tuple[reconciling.Attempt, ...]:

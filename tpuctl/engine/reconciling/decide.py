@@ -42,7 +42,7 @@ def decide(seen: view.View) -> reconciling.Decision:
     return reconciling.Decision(
         actions=_in_order(draft),
         guards=draft.gate.guards(),
-        memory=memory.memory(seen, churn.shortened(memory.churn.values())),
+        memory=memory.memory(seen),
         waiting=tuple(draft.waiting.items()),
         sentence=sentence.of(draft, count),
     )

@@ -43,8 +43,6 @@ class Gate:
         if not why:
             for action in actions:
                 self.budgets.spend(action)
-                if action.kind is not Kind.FINISH:  # somebody else may be at work on it, again and again
-                    churn.note(self._ledger, action)
         return why
 
     def _stops(self, action: reconciling.Action) -> str:

@@ -132,7 +132,7 @@ class Ledger:
 
     # -- the end -----------------------------------------------------------------------------------------
 
-    def memory(self, view: View, churn: tuple[reconciling.Attempt, ...]) -> reconciling.Memory:
+    def memory(self, view: View) -> reconciling.Memory:
         """What to remember."""
         return dataclasses.replace(
             self.before,
@@ -145,7 +145,7 @@ class Ledger:
             formed=tuple(sorted(self.formed.values())),
             tripped=self.tripped,
             recommendations=tuple(sorted(self._recommending.values())[:_MOST_RECOMMENDATIONS]),
-            churn=churn,
+            churn=tuple(sorted(self.churn.values())),
         )
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import reconciling as engine
-from tpuctl.engine.reconciling import ledger
+from tpuctl.engine.reconciling import churn, ledger
 from tpuctl.model import errors, reconciling, records
 from tpuctl.ops.reconciling import outcomes
 
@@ -91,6 +91,7 @@ def after(
 ) -> reconciling.Memory:
     """The memory with what became of the actions; `formed` are the slices that exist by them."""
     attempts = {attempt.action: attempt for attempt in memory.attempts}
+    results = tuple(results)
     undone = set()
     for result in results:
         name = result.action.id
@@ -115,6 +116,7 @@ def after(
             entry for entry in memory.disruptions if entry.at < decided_at or entry.action not in undone
         ),
         formed=tuple(sorted(ours.values())),
+        churn=churn.carried_out(memory.churn, (one.action for one in results if one.has_changed), now),
     )
 
 
