@@ -144,6 +144,14 @@ def test_the_urgent_are_served_first_and_the_rest_of_a_victim_s_cubes_is_not_was
     assert set(placed(found)) == {"high", "low"}
 
 
+def test_who_fits_into_what_ended_for_another_ends_nobody() -> None:
+    """One slice goes for the first of them; the other of the same priority needs no end of its own."""
+    asked = [wish("one", row(4), priority=1), wish("two", row(2), priority=1)]
+    found = pack(world(("a", 6), a=6), asked, s0=YIELDS)
+    assert found.evictions == ((("one",), ("s0",), 384),)
+    assert set(placed(found)) == {"one", "two"}
+
+
 def test_a_request_called_like_a_slice_that_runs_is_refused() -> None:
     with pytest.raises(errors.UsageError):
         plan.pack(world(("a", 1), a=2), [wish("s0", row(1))])
