@@ -147,7 +147,7 @@ def test_the_urgent_are_served_first_and_the_rest_of_a_victim_s_cubes_is_not_was
 def test_who_fits_into_what_ended_for_another_ends_nobody() -> None:
     """One slice goes for the first of them; the other of the same priority needs no end of its own."""
     asked = [wish("one", row(4), priority=1), wish("two", row(2), priority=1)]
-    found = pack(world(("a", 6), a=6), asked, s0=YIELDS)
+    found = pack(world(("a", 6), ("b", 3), a=6, b=3), asked, s0=YIELDS, s1=YIELDS)
     assert found.evictions == ((("one",), ("s0",), 384),)
     assert set(placed(found)) == {"one", "two"}
 
