@@ -158,6 +158,15 @@ class Attempt(NamedTuple):
     why: str
 
 
+class Suspect(NamedTuple):
+    """A cube, or a partition of one, that looks well and with which something went wrong lately."""
+
+    partition_id: str
+    failures: int
+    """Formations that failed with it, and failures under a slice."""
+    last_at: datetime.datetime
+
+
 class Formed(NamedTuple):
     """A slice that the loop formed or adopted, so that its absence can be told from never having been."""
 
@@ -201,6 +210,7 @@ class Memory:
     recommendations: tuple[Recommendation, ...] = ()
     churn: tuple[Attempt, ...] = ()
     """Actions repeated without effect: `failures` counts cycles that did the same again."""
+    suspects: tuple[Suspect, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

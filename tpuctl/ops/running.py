@@ -27,6 +27,17 @@ _Step = swapping.StepName
 _Intent = operations.Intent
 
 
+class NotFormed(errors.TpuctlError):
+    """The service did not form a slice. It was taken back."""
+
+    def __init__(self, item: fleet.Slice, why: str) -> None:
+        super().__init__(
+            f"slice {item.name} was not formed: {why}; it was taken back, nothing was left behind",
+            hint="look at the cubes with: tpuctl cube list; name other ones with --cubes",
+        )
+        self.partition_ids = item.partition_ids
+
+
 class Stopped(errors.PartlyDone):
     """The operation cannot go on by itself; its record stays open."""
 
@@ -242,10 +253,7 @@ class Runner:
                 f"slice {item.name} was not formed: {named} took some of its partitions first",
                 hint="nothing was left behind; run the command again to use other cubes",
             )
-        raise errors.TpuctlError(
-            f"slice {item.name} was not formed: {why}; it was taken back, nothing was left behind",
-            hint="look at the cubes with: tpuctl cube list; name other ones with --cubes",
-        )
+        raise NotFormed(item, why)
 
     def _use_other_cubes(self, item: fleet.Slice, why: str) -> None:
         """Other spares up to a limit, then the old cubes if they can form, else stop and say so."""

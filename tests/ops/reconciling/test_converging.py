@@ -182,3 +182,19 @@ def test_one_action_that_fails_leaves_the_others_alone(scene: Rehearsal, reporte
     held = world.cycle()
     assert held.results == ()
     assert held.decision.actions[0].stopped_by.startswith("attempts: 1 failed attempt")
+
+
+def test_a_cube_that_no_slice_forms_with_is_left_out(scene: Rehearsal, reporter: Recorder) -> None:
+    """It looks well, so it would be chosen again and again."""
+    world = world_of(scene, reporter, wanted("train", "4x4x8"))
+    world.cycle()
+    [action] = world.plan().decision.actions
+    bad = action.forming[0].partition_ids[1]
+    scene.simulator.inject("fail-activation", bad, times=99)
+    for _ in range(12):
+        world.cycle()
+        world.advance(120)
+    item = world.slice("train")
+    assert world.states() == {"train": "ACTIVE"}
+    assert bad not in item.partition_ids
+    assert bad in {entry.partition_id for entry in memory.load(world.ports, "test").memory.suspects}

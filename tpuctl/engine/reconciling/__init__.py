@@ -11,6 +11,7 @@ finishing, swaps, relocating, unwanted, pools, forming, gathering, consolidation
 granting, awaiting, arriving    what fits now, who waits for cubes, and which cubes are only coming up
 fitting, making_room    where something would go, and who would have to go for it
 facts          what an action relies on
+suspicion      cubes with which something went wrong lately
 verdicts       judgements of cubes, remembered
 """
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.engine import changes
 from tpuctl.engine.inventory import shelves, stock
-from tpuctl.engine.reconciling import arriving, granting, words
+from tpuctl.engine.reconciling import arriving, granting, suspicion, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def pack(draft: Draft, units: Sequence[wishes.Unit]) -> granting.Found:
     """What is granted now, beside what is kept for those who wait for cubes."""
-    found = granting.pack(draft, units)
+    found = suspicion.pack(draft, units)
     coming = arriving.expected(draft)
     if not coming or all(map(found.is_full, units)):
         return found
@@ -33,7 +33,7 @@ def pack(draft: Draft, units: Sequence[wishes.Unit]) -> granting.Found:
     if not waiting:
         return found
     _keep(draft, units, {unit.number for unit in waiting}, found, hoped)
-    again = granting.pack(draft, [unit for unit in units if unit not in waiting])
+    again = suspicion.pack(draft, [unit for unit in units if unit not in waiting])
     for unit in waiting:
         draft.comes |= {name for name, _ in unit.members}
         again.why[unit.number] = _why(draft, unit, hoped.grants[unit.number], coming)

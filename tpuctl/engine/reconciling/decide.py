@@ -18,6 +18,7 @@ from tpuctl.engine.reconciling import (
     ledger,
     pools,
     sentence,
+    suspicion,
     swaps,
     unwanted,
     view,
@@ -36,6 +37,7 @@ def decide(seen: view.View) -> reconciling.Decision:
         return _nothing(seen, why)
     memory = ledger.Ledger(seen)
     churn.carry_over(memory)
+    memory.suspects = suspicion.carried_over(seen, memory.before.suspects)
     count = breaker.watch(seen, memory)
     draft = Draft(seen, memory, guards.Gate(seen, memory, count))
     _steps(draft)
@@ -62,6 +64,7 @@ def _steps(draft: Draft) -> None:
     gathering.gather(draft, left)
     consolidation.consolidate(draft, left)
     belonging.forgive(draft)
+    suspicion.tell(draft)
 
 
 def _in_order(draft: Draft) -> tuple[reconciling.Action, ...]:

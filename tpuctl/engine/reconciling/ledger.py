@@ -51,6 +51,7 @@ class Ledger:
         self.disruptions = [entry for entry in memory.disruptions if self._is_recent(entry)]
         self.tripped = memory.tripped
         self.churn: dict[str, reconciling.Attempt] = {}
+        self.suspects: dict[str, reconciling.Suspect] = {}
         self._known = {(entry.kind, entry.subject): entry for entry in memory.sightings}
         self._seen: dict[tuple[str, str], reconciling.Sighting] = {}
         self._recommended = {entry.subject: entry for entry in memory.recommendations}
@@ -146,6 +147,7 @@ class Ledger:
             tripped=self.tripped,
             recommendations=tuple(sorted(self._recommending.values())[:_MOST_RECOMMENDATIONS]),
             churn=tuple(sorted(self.churn.values())),
+            suspects=tuple(sorted(self.suspects.values())),
         )
 
 

@@ -12,7 +12,7 @@ import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import health, swapping
-from tpuctl.engine.reconciling import arriving, estimates, fitting, words
+from tpuctl.engine.reconciling import arriving, estimates, fitting, suspicion, words
 from tpuctl.engine.reconciling import draft as drafts
 from tpuctl.engine.reconciling.ledger import AGAIN
 from tpuctl.model import declared, reconciling, states
@@ -101,7 +101,7 @@ def _one_exchange(draft: Draft, want: wanted.Want, item: fleet.Slice) -> tuple[o
     wish = swapping.Wish(
         bad=(suspect.id,), allow_degraded=want.entry.allow_degraded, policy=draft.view.policy
     )
-    found = swapping.plan_swap(draft.block(suspect.block), item, wish)
+    found = suspicion.plan_swap(draft, draft.block(suspect.block), item, wish)
     return found.exchanges if isinstance(found, swapping.SwapPlan) else ()
 
 
@@ -133,6 +133,7 @@ def _take_back(draft: Draft, want: wanted.Want, item: fleet.Slice, reason: str, 
     if not draft.propose(_deform(draft, item, reason)).stopped_by:
         draft.ledger.expect_absence(want.name)
         draft.ledger.failed_again(want.unit, why)
+        suspicion.suspect(draft, item.partition_ids)
     draft.wait(want.name, reason)
 
 

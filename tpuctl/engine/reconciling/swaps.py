@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tpuctl.engine import placement, swapping
 from tpuctl.engine.health import verdicts
 from tpuctl.engine.reconciling import draft as drafts
-from tpuctl.engine.reconciling import estimates, making_room, relocating, words
+from tpuctl.engine.reconciling import estimates, making_room, relocating, suspicion, words
 from tpuctl.model import health, reconciling, states
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _swap_worn(draft: Draft, want: wanted.Want, item: fleet.Slice, worn: tuple[s
     block = next(cube.block for cube in draft.view.members(item))
     snapshot = draft.with_spares(draft.block(block))
     wish = swapping.Wish(bad=worn, policy=draft.view.policy)
-    found = swapping.plan_swap(snapshot, item, wish)
+    found = suspicion.plan_swap(draft, snapshot, item, wish)
     if isinstance(found, swapping.SwapPlan):
         draft.propose(_action(item, found, voluntary=True), relocating.permission(draft))
     else:
@@ -186,7 +186,7 @@ def _swap(draft: Draft, want: wanted.Want, item: fleet.Slice, broken: tuple[str,
         return
     snapshot = draft.block(members[0].block)
     wish = swapping.Wish(bad=broken, allow_degraded=want.entry.allow_degraded, policy=draft.view.policy)
-    found = swapping.plan_swap(snapshot, item, wish)
+    found = suspicion.plan_swap(draft, snapshot, item, wish)
     if isinstance(found, swapping.SwapPlan):
         draft.propose(_action(item, found, voluntary=False), relocating.permission(draft))
     elif isinstance(found, placement.Refusal):

@@ -232,7 +232,14 @@ def remembered(
         return done
     try:
         desk.remember(
-            memory.after(desk.loaded.memory, done.results, desk.formed, decided_at=view.now, now=desk.now)
+            memory.after(
+                desk.loaded.memory,
+                done.results,
+                desk.formed,
+                suspects=desk.suspects,
+                decided_at=view.now,
+                now=desk.now,
+            )
         )
         actor = desk.ports.identity.actor()
         entries = desk.teller.entries(view.now, actor, _worth_telling(done.results), view.memory, decided)

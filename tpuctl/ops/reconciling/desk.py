@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.engine import reconciling as engine
 from tpuctl.model import errors, fleet
-from tpuctl.ops import locking
+from tpuctl.ops import locking, running
 from tpuctl.ops.reconciling import leadership, memory, outcomes, pauses, views
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Desk:
     """The memory as it was last written."""
     formed: list[fleet.Slice] = dataclasses.field(default_factory=list)
     """Slices that exist by what this cycle did."""
+    suspects: list[str] = dataclasses.field(default_factory=list)
+    """Partitions on which a slice did not form, and cubes that failed under one."""
 
     @property
     def snapshot(self) -> fleet.Fleet:
@@ -69,6 +71,11 @@ class Desk:
     def now(self) -> datetime.datetime:
         """The servers' time of the newest view, and what has passed since."""
         return self.view.now + datetime.timedelta(seconds=self.ports.clock.monotonic_s() - self.seen_s)
+
+    def suspect(self, error: errors.TpuctlError) -> None:
+        """Note whose formation failed, if that is what the error says."""
+        if isinstance(error, running.NotFormed):
+            self.suspects += error.partition_ids
 
     def remember(self, changed: reconciling.Memory) -> None:
         """Write the memory; raises Conflict if somebody else did since it was read."""
@@ -110,6 +117,7 @@ def attempt(
         failures.append(fatal)
         became, why = _Became.FAILED, fatal.message
     except errors.TpuctlError as error:
+        desk.suspect(error)
         became, why = judged(error)
     return outcomes.Result(action, became, why, desk.ports.clock.monotonic_s() - started_s)
 

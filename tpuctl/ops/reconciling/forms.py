@@ -155,6 +155,7 @@ def _finish(
         except desks.FATAL:
             raise
         except errors.TpuctlError as error:
+            desk.suspect(error)
             became, why = desks.judged(error)
             # Its slices were begun: it is not as if nothing had happened.
             ended.append((_Became.FAILED if became is _Became.STOPPED else became, why))

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import reconciling as engine
-from tpuctl.engine.reconciling import churn, ledger
+from tpuctl.engine.reconciling import churn, ledger, suspicion
 from tpuctl.model import errors, reconciling, records
 from tpuctl.ops.reconciling import outcomes
 
@@ -86,10 +86,14 @@ def after(
     results: Iterable[outcomes.Result],
     formed: Iterable[fleet.Slice],
     *,
+    suspects: Iterable[str] = (),
     decided_at: datetime.datetime,
     now: datetime.datetime,
 ) -> reconciling.Memory:
-    """The memory with what became of the actions; `formed` are the slices that exist by them."""
+    """The memory with what became of the actions.
+
+    `formed` are the slices that exist by them, `suspects` the partitions with which something went wrong.
+    """
     attempts = {attempt.action: attempt for attempt in memory.attempts}
     results = tuple(results)
     undone = set()
@@ -117,6 +121,7 @@ def after(
         ),
         formed=tuple(sorted(ours.values())),
         churn=churn.carried_out(memory.churn, (one.action for one in results if one.has_changed), now),
+        suspects=suspicion.noted(memory.suspects, suspects, now),
     )
 
 

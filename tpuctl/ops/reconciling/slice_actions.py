@@ -149,6 +149,8 @@ def _swapped(
     if outcome.went_back:
         desk.teller.of_slice(item, "SwapFailed", f"it has its old cubes again: {action.reason}", warning=True)
         return _Became.FAILED, "no other cubes would do, it has its old ones again"
+    if action.kind is reconciling.ActionKind.SWAP and not action.voluntary:
+        desk.suspects += [exchange.old for exchange in outcome.exchanges]
     desk.teller.of_slice(item, "Swapped", f"{exchanges}: {action.reason}")
     for exchange in outcome.exchanges:
         cube = desk.snapshot.cubes_by_id.get(exchange.old)
