@@ -105,6 +105,8 @@ class Hold(NamedTuple):
     since: datetime.datetime
     until: datetime.datetime | None = None
     """When it ends by itself; None: when somebody releases it."""
+    sub_block: str = ""
+    """Where the cube is: what is left of its name when all of its nodes are gone."""
 
     def is_over(self, now: datetime.datetime) -> bool:
         return self.until is not None and self.until <= now

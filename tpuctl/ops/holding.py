@@ -46,6 +46,7 @@ def hold(ports: ports_module.Ports, cube: str, *, reason: str, for_s: float | No
         reason=reason.strip(),
         since=now,
         until=None if for_s is None else _later(now, for_s),
+        sub_block=found.sub_block.name if found.sub_block is not None else "",
     )
     slices = snapshot.holders.get(found.id, ())
     existing = ports.records.get(_record_name(found.id))
@@ -90,7 +91,14 @@ def _record_of(ports: ports_module.Ports, cube: str) -> ports_module.Record | No
     found = ports.records.get(_record_name(cube))
     if found is not None:
         return found
-    return ports.records.get(_record_name(naming.find_cube(ports.fleet.observe(SOURCES), cube).id))
+    cube_id = naming.find_cube(ports.fleet.observe(SOURCES), cube).id
+    found = ports.records.get(_record_name(cube_id))
+    if found is not None:
+        return found
+    for record in ports.records.list(records.HOLD):
+        if records.read_hold(record.text, record.name).sub_block == cube_id:
+            return record  # it was held under the name that it had while it had nodes
+    return None
 
 
 def _later(now: datetime.datetime, seconds: float) -> datetime.datetime:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 def prepare(ports: ports_module.Ports, pool_names: Sequence[str]) -> tuple[fleet.NodePool, ...]:
     """The pools to delete; names that no pool has are left out: there is nothing to do for them.
 
-    Raises Conflict if a slice uses one of them: GKE does not delete a
-    pool under an active slice, and a slice that is failed or going away still names its partitions.
+    Raises Conflict if a slice, a hold or an operation uses one of them: GKE does not delete a pool under an
+    active slice, and a slice that is failed or going away still names its partitions.
     """
     pools = {pool.name: pool for pool in ports.pools.list()}
     snapshot = ports.fleet.observe(running.SOURCES)
-    used = dict(_users(snapshot, set(pool_names)))
+    used = dict(_users(snapshot, [pools[name] for name in pool_names if name in pools]))
     if used:
         raise errors.Conflict(
             f"{len(used)} of {len(pool_names)} node pools are in use; nothing was deleted",
@@ -69,10 +69,14 @@ def _start(
     return operation
 
 
-def _users(snapshot: fleet.Fleet, pools: set[str]) -> Iterable[tuple[str, tuple[str, ...]]]:
-    for cube in snapshot.cubes:
-        slices = tuple(f"slice {name}" for name in snapshot.holders.get(cube.id, ()))
-        users = slices + snapshot.claimants.get(cube.id, ())
-        for pool in {host.pool for host in cube.hosts} & pools:
-            if users:
-                yield pool, users
+def _users(snapshot: fleet.Fleet, pools: Iterable[fleet.NodePool]) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """Who uses a pool, by its cube; a pool without nodes is known by its sub-block only."""
+    cubes = {host.pool: cube.id for cube in snapshot.cubes for host in cube.hosts}
+    for pool in pools:
+        cube_id = cubes.get(pool.name, "")
+        slices = tuple(f"slice {name}" for name in snapshot.holders.get(cube_id, ()))
+        claims = {
+            holder: None for key in (cube_id, pool.sub_block) for holder in snapshot.claimants.get(key, ())
+        }
+        if slices or claims:
+            yield pool.name, (*slices, *claims)

@@ -124,6 +124,13 @@ class TestErrorWithoutNodes:
         assert len(found.to_do) == 1
         assert found.actions[1].stopped_by == "repair budget: 2 of 2 cubes of block b1 are in repair"
 
+    def test_not_while_its_cube_is_on_hold(self):
+        """Its nodes are gone, so its cube has the name of the sub-block only."""
+        seen = self.seen()
+        held = dataclasses.replace(seen.snapshot, claims=(operations.Claim("sb00", "hold by jo: RMA 4711"),))
+        _, found = stage.second_look(dataclasses.replace(seen, snapshot=held), 10 * DAY_S)
+        assert found.actions == ()
+
     def test_deleting_and_making_does_not_go_on_without_end(self):
         """cluster-toolkit #3225: a stockout answered by a storm."""
         seen = self.seen()
