@@ -1,4 +1,4 @@
-"""A hold lasts when the nodes of its cube are gone: what is left of the cube is its sub-block and its pool."""
+"""A hold outlives the nodes of its cube: what is left of that is a sub-block and a node pool."""
 
 from __future__ import annotations
 
