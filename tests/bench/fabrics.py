@@ -2,8 +2,10 @@
 
     python tests/bench/fabrics.py [--seeds N]
 
-The fixed torus is given the benefit of every doubt: a box may lie in any orientation and across the edge of
-the grid, it need not have wrap-around links of its own, and only jobs that it can hold at all are counted.
+The fixed torus is given the benefit of the doubt: a box may lie in any orientation and across the edge of the
+grid, it need not have wrap-around links of its own, and only jobs that it can hold at all are counted. Boxes
+are either packed from a corner on, or lie anywhere where there is room, as in the study that is compared with
+(greedy backfill, load 2, nothing fails: 0.962 and 0.809, that is 1.19).
 Durations are lognormal (sigma 1.5) and alike for all sizes, arrivals Poisson, 6,000 jobs a run, ends known
 exactly. Ratios are of mean utilisation over the seeds, with the standard error of the ratio over the runs.
 
@@ -31,7 +33,7 @@ from tpuctl.engine.simulation import compare, scenario
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Method, Order = scenario.Method, scenario.Order
+Boxes, Method, Order = scenario.Boxes, scenario.Method, scenario.Order
 BLOCKS = (64, 144)
 OUT = (0.0, 0.001, schedulable.MACHINE_UNAVAILABILITY)
 LOADS = (0.7, 1.0, 1.5, 2.0)
@@ -48,6 +50,11 @@ class Setting(NamedTuple):
     """Share of the time that a host is out; 0 for no failures."""
     order: scenario.Order
     load: float
+    boxes: scenario.Boxes
+
+
+STUDY = Setting(64, 0.0, Order.GREEDY, 2.0, Boxes.ANYWHERE)
+"""The setting of the study."""
 
 
 def main() -> int:
@@ -55,7 +62,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=6, help="runs of each setting")
     seeds = range(parser.parse_args().seeds)
-    settings = [Setting(*row) for row in itertools.product(BLOCKS, OUT, Order, LOADS)]
+    settings = [Setting(*row) for row in itertools.product(BLOCKS, OUT, Order, LOADS, Boxes)]
     runs = list(itertools.product(settings, seeds))
     with concurrent.futures.ProcessPoolExecutor() as pool:
         found = list(pool.map(_play, runs, chunksize=4))
@@ -67,10 +74,17 @@ def main() -> int:
         f"{name}, {out:.3%} out": _least(rows, lambda row, name=name, out=out: fits(row, name, out))
         for name, out in itertools.product(("FCFS", "backfill"), OUT)
     }
-    table = [{**setting._asdict(), "order": setting.order.name, **row} for setting, row in rows.items()]
-    print(json.dumps({"least": least, "table": table}))
+    least["greedy backfill, boxes anywhere"] = _least(
+        rows, lambda row: row.order is Order.GREEDY and row.boxes is Boxes.ANYWHERE and row.load >= 1
+    )
+    table = [
+        {**setting._asdict(), "order": setting.order.name, "boxes": setting.boxes.name, **row}
+        for setting, row in rows.items()
+    ]
+    print(json.dumps({"least": least, "as in the study": rows[STUDY], "table": table}))
     fcfs = min(value for name, value in least.items() if name.startswith("FCFS"))
-    return int(fcfs < FCFS_LEAST or least[f"backfill, {OUT[-1]:.3%} out"] < BACKFILL_LEAST)
+    backfill = min(least["greedy backfill, boxes anywhere"], least[f"backfill, {OUT[-1]:.3%} out"])
+    return int(fcfs < FCFS_LEAST or backfill < BACKFILL_LEAST)
 
 
 def fits(setting: Setting, name: str, out: float) -> bool:
@@ -98,6 +112,7 @@ def play(setting: Setting, seed: int) -> tuple[float, float]:
         cubes=setting.cubes,
         times=_PLAIN,
         host_mtbf_s=outages.mtbf_s if setting.out else None,
+        boxes=setting.boxes,
     )
     jobs = compare.until(mix.jobs(random.Random(seed), plan), horizon_s)
     faults = scenario.faults(random.Random(f"faults-{seed}"), setting.cubes, *outages, steady=True)
@@ -116,7 +131,7 @@ def summary(used: list[tuple[float, float]]) -> dict[str, float]:
     error = statistics.stdev(rests) / len(rests) ** 0.5 if len(rests) > 1 else 0.0
     return {
         "any_cube": round(any_cube, 4),
-        "boxes": round(boxes, 4),
+        "torus": round(boxes, 4),
         "ratio": round(ratio, 3),
         "error": round(error, 3),
     }

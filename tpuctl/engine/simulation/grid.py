@@ -14,6 +14,7 @@ from tpuctl.engine.simulation import floor
 from tpuctl.model import topology
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Iterable
 
     from tpuctl.engine.simulation import kinds
@@ -26,8 +27,10 @@ class GridFloor(floor.Floor):
 
     swaps = False
 
-    def __init__(self, cubes: int) -> None:
+    def __init__(self, cubes: int, dice: random.Random | None = None) -> None:
+        """With `dice` a slice gets any of the free boxes, otherwise the first: see `scenario.Boxes`."""
         super().__init__(cubes)
+        self._dice = dice
         self.sides = grid_sides(cubes)
         self.taken = 0
         """Bit set of the cubes that are not in `empty`."""
@@ -60,7 +63,7 @@ class GridFloor(floor.Floor):
     def _choose(self, kind: kinds.Kind, avoid: int) -> kinds.Cubes:
         if kind.cubes > len(self.empty):
             return ()
-        box = self._first_box(kind, self.taken | avoid)
+        box = self._some_box(kind, self.taken | avoid)
         if not box:
             return ()
         self.taken |= box
@@ -68,11 +71,11 @@ class GridFloor(floor.Floor):
         return members(box)
 
     def _open_cube(self, avoid: int) -> int | None:
-        """The first free cube, as for a box of one: sub-slices all over the grid would leave no boxes."""
-        free = ~(self.taken | avoid) & (1 << self.cubes) - 1
+        """A free cube, as for a box of one: sub-slices all over the grid would leave no boxes."""
+        free = [cube for cube in range(self.cubes) if not (self.taken | avoid) >> cube & 1]
         if not free:
             return None
-        cube = (free & -free).bit_length() - 1
+        cube = free[0] if self._dice is None else self._dice.choice(free)
         self._take((cube,))
         return cube
 
@@ -89,8 +92,14 @@ class GridFloor(floor.Floor):
     def _boxes(self, kind: kinds.Kind) -> tuple[int, ...]:
         return boxes(kind.shape, self.sides)
 
+    def _some_box(self, kind: kinds.Kind, taken: int) -> int:
+        if self._dice is None:
+            return self._first_box(kind, taken)
+        free = [box for box in self._boxes(kind) if not box & taken]
+        return self._dice.choice(free) if free else 0
+
     def _first_box(self, kind: kinds.Kind, taken: int) -> int:
-        for box in boxes(kind.shape, self.sides):
+        for box in self._boxes(kind):
             if not box & taken:
                 return box
         return 0

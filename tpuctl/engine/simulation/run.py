@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import random
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.engine.availability import reliability
@@ -48,7 +49,8 @@ def make_block(settings: scenario.Scenario) -> placer.Placer:
     if settings.method is scenario.Method.ANY_CUBE:
         return indexed.IndexedFloor(settings.cubes, settings.spares)
     if settings.method is scenario.Method.CONTIGUOUS:
-        return grid.GridFloor(settings.cubes)
+        dice = random.Random(0) if settings.boxes is scenario.Boxes.ANYWHERE else None  # noqa: S311 - no secret
+        return grid.GridFloor(settings.cubes, dice)
     if settings.method is scenario.Method.MAXIMIZER:
         return pools.MaximizerFloor(settings.cubes, pool_s=settings.times.pool_s)
     sizes = pools.carve(settings.cubes) if settings.pools is None else settings.pools

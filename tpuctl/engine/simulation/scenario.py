@@ -33,6 +33,15 @@ class Method(enum.StrEnum):
     """Node pools made and deleted by a loop: drop the unhealthy, merge, work down through smaller sizes."""
 
 
+class Boxes(enum.StrEnum):
+    """Which of the free boxes of a fixed torus a slice gets."""
+
+    PACKED = "packed"
+    """The first one from a corner on, so that large boxes stay free: the best that a fixed torus can do."""
+    ANYWHERE = "anywhere"
+    """Any one of them, drawn with equal chance: nobody looks at what is left."""
+
+
 class Order(enum.StrEnum):
     """Who starts next."""
 
@@ -84,6 +93,8 @@ class Scenario:
     cubes: int = topology.MAX_CUBES
     method: Method = Method.ANY_CUBE
     order: Order = Order.EASY
+    boxes: Boxes = Boxes.PACKED
+    """For the contiguous method."""
     times: Times = dataclasses.field(default_factory=Times)
     host_mtbf_s: float | None = None
     """Mean time between failures of one host, for Young's interval; None if nothing fails."""
