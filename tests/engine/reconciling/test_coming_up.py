@@ -143,6 +143,20 @@ class TestWaiting:
         none = engine.decide(self.seen(*bare, wanted=one, blocks=blocks, pool_operations=1))
         assert [action.kind for action in none.to_do] == [Kind.FORM]
 
+    def test_whose_turn_comes_later_is_waited_for_longer(self):
+        """A block is set up over hours; a flagship that is begun small would have to be ended to grow."""
+        bare = [stage.bare(number) for number in range(4, 12)]
+        two = dataclasses.replace(self.WANTED, budgets=declared.Budgets(pool_operations_in_flight=2))
+        wanted = dataclasses.replace(two, slices=(stage.want("big", "8x8x12", "4x8x8"),))
+        blocks = stage.reserved(*up(*range(4)), *bare)
+        seen = self.seen(*bare, wanted=wanted, blocks=blocks)
+        first = engine.decide(seen)
+        # Eight to make, two of them now: three turns of half an hour each after this one.
+        assert "until 2026-01-05 10:15:00 UTC at the latest" in dict(first.waiting)["big"]
+        assert {*stage.lines(first)} == {"create-pool/cube-sb04", "create-pool/cube-sb05"}
+        late = stage.later(seen, first, arriving.WAIT_S + 3 * 1800.0)
+        assert "form/big" in stage.lines(engine.decide(late))
+
     def test_nobody_is_disturbed_for_it(self):
         there = builders.slice_of("low", "4x4x8", "b1-c00", "b1-c01")
         wanted = dataclasses.replace(

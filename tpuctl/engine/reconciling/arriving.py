@@ -7,6 +7,7 @@ for is worth waiting for.
 from __future__ import annotations
 
 import datetime
+import math
 from typing import TYPE_CHECKING
 
 from tpuctl.engine.health import verdicts
@@ -14,6 +15,8 @@ from tpuctl.engine.reconciling import estimates
 from tpuctl.model import reconciling, states
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tpuctl.engine.reconciling.draft import Draft
     from tpuctl.engine.reconciling.view import View
     from tpuctl.model import fleet
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
 COMING_UP_S = 900.0
 """Nodes of a pool register one after the other; in a quarter of an hour all of them have."""
 WAIT_S = COMING_UP_S + estimates.LONGEST_CREATE_POOL_S
-"""What waits for cubes that come up waits no longer than this: by then they should have."""
+"""What waits for cubes that come up waits no longer than this: by then they should have. Where creations wait
+for their turn, each turn adds what a creation may take."""
 AWAITED = "cubes-coming"
 """Kind of sighting: a wanted slice will fit once cubes are up that are coming up."""
 NOT_WELL = frozenset({states.Verdict.UNHEALTHY, states.Verdict.INCOMPLETE, states.Verdict.UNKNOWN})
@@ -55,26 +59,33 @@ def expected(draft: Draft) -> frozenset[str]:
     Creations that wait only for their turn count as long as another one is under way.
     """
     ids = {cube.id for cube in draft.arriving}
+    ids.update(sub_block for sub_block, is_queued in _created(draft) if not is_queued)
+    return frozenset(ids).union(_queued(draft)) if ids else frozenset()
+
+
+def _created(draft: Draft) -> Iterator[tuple[str, bool]]:
+    """Sub-blocks whose node pool is to be made, and whether its creation only waits for its turn."""
     known = draft.view.snapshot.cubes_by_id
-    queued = set()
     for action in draft.actions:
         if action.kind is not reconciling.ActionKind.CREATE_POOL or action.pool is None:
             continue
-        if action.pool.sub_block not in known:
-            continue
-        if not action.stopped_by:
-            ids.add(action.pool.sub_block)
-        elif action.stopped_by.startswith("pool operations"):
-            queued.add(action.pool.sub_block)
-    return frozenset(ids | queued) if ids else frozenset()
+        waits = action.stopped_by.startswith("pool operations")
+        if action.pool.sub_block in known and (waits or not action.stopped_by):
+            yield action.pool.sub_block, waits
+
+
+def _queued(draft: Draft) -> frozenset[str]:
+    return frozenset(sub_block for sub_block, is_queued in _created(draft) if is_queued)
 
 
 def may_wait(draft: Draft, subject: str) -> bool:
     """If true, what is to be served has not waited too long for cubes that come up; it is seen to wait."""
-    since = draft.ledger.see(AWAITED, subject).since
-    return (draft.view.now - since).total_seconds() < WAIT_S
+    return draft.view.now < waits_until(draft, subject)
 
 
 def waits_until(draft: Draft, subject: str) -> datetime.datetime:
-    """The end of its patience."""
-    return draft.ledger.see(AWAITED, subject).since + datetime.timedelta(seconds=WAIT_S)
+    """The end of its patience, by what is to be made at present."""
+    at_once = max(draft.view.spec.budgets.pool_operations_in_flight, 1)
+    turns = math.ceil(len(_queued(draft)) / at_once)
+    wait_s = WAIT_S + turns * estimates.LONGEST_CREATE_POOL_S
+    return draft.ledger.see(AWAITED, subject).since + datetime.timedelta(seconds=wait_s)

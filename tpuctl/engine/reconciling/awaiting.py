@@ -1,7 +1,7 @@
 """Who waits for cubes that are coming up, rather than to fall back on a smaller shape.
 
 What it will need of what is free already is kept for it: less urgent slices would else take it, cube by cube,
-while it waits for the rest. Both have an end (`arriving.WAIT_S`), since some hardware never comes.
+while it waits for the rest. Both have an end (`arriving.waits_until`), since some hardware never comes.
 """
 
 from __future__ import annotations
