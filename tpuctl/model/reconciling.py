@@ -146,6 +146,8 @@ class Disruption(NamedTuple):
     at: datetime.datetime
     chips: int
     action: str
+    uids: str = ""
+    """Of the slices as they were: as long as they are, the action was not carried out."""
 
 
 class Attempt(NamedTuple):

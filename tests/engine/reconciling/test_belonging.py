@@ -100,8 +100,30 @@ class TestDeletedByOthers:
         assert "stays away" in dict(found.waiting)["train"]
 
     def test_a_changed_declaration_forms_it_again(self):
-        seen = on(memory=stage.memory(TRAIN), spec_digest="another")
-        assert stage.lines(engine.decide(seen)) == ["form/train"]
+        seen = on(memory=stage.memory(TRAIN))
+        seen = stage.later(seen, engine.decide(seen))
+        other = stage.spec(stage.want("train", "4x4x8", priority=7))
+        changed = dataclasses.replace(seen, spec=other, spec_digest="another")
+        assert stage.lines(engine.decide(changed)) == ["form/train"]
+
+    def test_a_change_elsewhere_in_the_file_does_not(self):
+        seen = on(memory=stage.memory(TRAIN))
+        for digest in ("second", "third"):
+            seen = stage.later(seen, engine.decide(seen))
+            more = stage.spec(stage.want("train", "4x4x8"), spares_below=len(digest))
+            seen = dataclasses.replace(seen, spec=more, spec_digest=digest)
+            found = engine.decide(seen)
+            assert found.actions == ()
+            assert "stays away" in dict(found.waiting)["train"]
+
+    def test_one_that_a_person_made_faster_and_otherwise_is_theirs(self):
+        """The loop had decided to form it; what is there is not what it would have formed."""
+        intent = (reconciling.Formed("train", "", stage.NOW - datetime.timedelta(seconds=30)),)
+        memory = dataclasses.replace(stage.memory(), formed=intent)
+        theirs = builders.slice_of("train", "4x4x4", "b1-c00", created_at=stage.NOW)
+        _, found = stage.second_look(on(theirs, memory=memory), 9999.0)
+        assert found.actions == ()
+        assert "which the loop did not form" in dict(found.waiting)["train"]
 
     def test_a_person_who_forms_it_ends_that(self):
         seen = on(memory=stage.memory(TRAIN))

@@ -72,7 +72,20 @@ class TestGrowth:
 
     def test_not_before_others_who_wait(self):
         wanted = stage.spec(stage.want("train", "4x8x8", "4x4x8"), stage.want("big", "8x8x8", priority=3))
-        assert settled(on(wanted=wanted)).actions == ()
+        assert settled(on(*stage.cubes(8), wanted=wanted)).actions == ()
+
+    def test_what_can_never_fit_holds_up_nobody(self):
+        """One line too large in the fleet file, and no other slice would ever grow again."""
+        wanted = stage.spec(stage.want("train", "4x8x8", "4x4x8"), stage.want("big", "8x8x8", priority=3))
+        found = settled(on(*stage.cubes(6), wanted=wanted))
+        assert stage.lines(found) == ["grow/train"]
+        assert dict(found.waiting)["big"].startswith("8x8x8 never fits")
+
+    def test_not_onto_a_suspected_cube_if_there_are_others(self):
+        known = (reconciling.Suspect("b1-c02", 5, stage.NOW - datetime.timedelta(hours=1)),)
+        seen = on(memory=stage.memory(SMALL, suspects=known))
+        [forming] = stage.one(settled(seen), Kind.GROW).forming
+        assert set(forming.partition_ids) == {"b1-c00", "b1-c01", "b1-c03", "b1-c04"}
 
     def test_not_while_something_is_wrong_with_it(self):
         cubes = [stage.unknown(cube) if cube.id == "b1-c01" else cube for cube in stage.cubes(6)]

@@ -213,6 +213,28 @@ class TestChurn:
             memory = stage.done(seen, found).memory
 
 
+def test_what_a_dead_loop_counted_and_did_not_begin_is_counted_once():
+    """Killed between writing the memory and acting: the next one finds the budget of the hour spent."""
+    item = builders.slice_of("train", "4x4x8", "b1-c00", "b1-c01", created_at=stage.LONG_AGO)
+    snapshot = stage.with_cubes(builders.fleet_of(*CUBES, slices=(item,)), stage.sick(CUBES[0]))
+    limits = declared.Budgets(disrupted_chips_per_hour=128)
+    wanted = stage.spec(stage.want("train", "4x4x8"), budgets=limits)
+    seen, first = stage.second_look(stage.view(snapshot, wanted))
+    assert stage.lines(first) == ["swap/train"]
+    next_one = stage.later(seen, first, 60.0)
+    again = engine.decide(next_one)
+    assert stage.lines(again) == ["swap/train"]
+    assert len(again.memory.disruptions) == 1
+    # Once it was swapped it is another object, and the hour is spent.
+    made = item._replace(uid="another", partition_ids=("b1-c00", "b1-c02"))
+    swapped = dataclasses.replace(next_one, snapshot=stage.with_slices(next_one.snapshot, made))
+    swapped = dataclasses.replace(
+        swapped, memory=dataclasses.replace(first.memory, formed=stage.formed(made))
+    )
+    _, spent = stage.second_look(swapped)
+    assert "0 of 128 are left in this hour" in stage.one(spent, Kind.SWAP).stopped_by
+
+
 def test_a_view_that_is_not_whole_decides_nothing():
     """cloud-custodian #11081: a truncated list taken for the full one."""
     seen = broken()

@@ -87,6 +87,31 @@ def test_thousands_of_things_done_once_do_not_fill_the_memory():
     assert (len(kept), repeated in kept) == (1000, True)
 
 
+def test_what_is_about_slices_is_not_pushed_out_by_what_is_about_cubes():
+    suspects = tuple(reconciling.Suspect(f"q{number:03}", 3, stage.NOW) for number in range(300))
+    memory = stage.memory(TRAIN, suspects=suspects)
+    seen = stage.view(builders.fleet_of(*CUBES), stage.spec(stage.want("train", "4x8x8")), memory=memory)
+    told = [entry.subject for entry in engine.decide(seen).memory.recommendations]
+    assert "slice/train" in told
+    assert len(told) == 21
+
+    kept = ledger._weightiest(
+        reconciling.Recommendation(f"{kind}/{number:03}", "x", stage.NOW)
+        for kind in ("cube", "slice")
+        for number in range(150)
+    )
+    assert len([entry for entry in kept if entry.subject.startswith("slice/")]) == 150
+    assert len(kept) == 200
+
+
+def test_thousands_of_failed_attempts_are_remembered_by_their_number():
+    failed = tuple(reconciling.Attempt(f"form/s-{number:05}", 1, stage.NOW, "x") for number in range(3000))
+    often = reconciling.Attempt("form/z", 7, stage.NOW, "x")
+    seen = stage.view(builders.fleet_of(*CUBES), stage.spec(), memory=stage.memory(attempts=(*failed, often)))
+    kept = engine.decide(seen).memory.attempts
+    assert (len(kept), often in kept) == (1000, True)
+
+
 class TestVerdicts:
     """What is remembered of cubes is what would be judged anew."""
 

@@ -166,6 +166,15 @@ class TestShortOfHosts:
             "policy: remediation.reprovision is 'recommend', so a person approves it"
         )
 
+    def test_what_waits_for_a_window_has_parts_of_use_meanwhile(self):
+        never = declared.Window(name="w", days=(), start_minute=0, length_s=60.0)
+        seen = on(stage.with_pool(0, hosts=15), remediation=ALLOWED, windows=(never,))
+        late = stage.later(seen, engine.decide(seen), DAY_S)
+        wanted = dataclasses.replace(seen.spec, slices=(stage.want("s", "2x2x4"),))
+        found = engine.decide(dataclasses.replace(late, spec=wanted))
+        assert stage.one(found, Kind.RECREATE_POOL).stopped_by.startswith("window: ")
+        assert stage.lines(found) == ["form/s"]
+
     def test_hosts_in_repair_are_normal(self):
         cube = stage.with_pool(0, hosts=13, healthy_hosts=13, degraded_hosts=3)
         _, found = stage.second_look(on(cube, remediation=ALLOWED), 10 * DAY_S)

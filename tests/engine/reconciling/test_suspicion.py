@@ -118,5 +118,47 @@ class TestSwaps:
         usual = self.exchanged(4)
         assert {usual, self.exchanged(4, usual)} == {"b1-c02", "b1-c03"}
 
+    def test_where_one_is_needed_it_is_the_least_suspected(self):
+        down = stage.failed(self.ITEM)
+        known = suspects("b1-c02", failures=9) + suspects("b1-c03", failures=1)
+        seen = on(5, self.WANTED, slices=(down,), known=known)
+        bad = [stage.sick(cube) for cube in stage.cubes(2)]
+        seen = dataclasses.replace(seen, snapshot=stage.with_cubes(seen.snapshot, *bad))
+        action = stage.one(engine.decide(seen), Kind.SWAP)
+        assert {exchange.new for exchange in action.exchanges} == {"b1-c03", "b1-c04"}
+
     def test_the_only_one_will_do(self):
         assert self.exchanged(3, "b1-c02", "b1-c01") == "b1-c02"
+
+
+class TestSubSlicesInPlace:
+    """Pods on it wait without links, whether it is made again here or elsewhere."""
+
+    ITEM = stage.failed(builders.slice_of("s", "2x2x2", "b1-c00.222.0"), 600.0)
+    PODS = (builders.pod("p", "node-b1-c00-00"),)
+
+    def actions(self, cubes: int) -> list[str]:
+        """Of a day in which it fails again each time it is made again where it was."""
+        snapshot = builders.fleet_of(*stage.cubes(cubes), slices=(self.ITEM,), pods=self.PODS)
+        seen = stage.view(snapshot, stage.spec(stage.want("s", "2x2x2")))
+        done = []
+        for number in range(24 * 60):
+            found = engine.decide(seen)
+            done += stage.lines(found)
+            if "deform/s" in done:
+                break
+            seen = stage.later(seen, found, 60.0)
+            if found.to_do:
+                again = self.ITEM._replace(uid=f"uid-{number}", created_at=seen.now, since=seen.now)
+                memory = dataclasses.replace(seen.memory, formed=stage.formed(again))
+                changed = stage.with_slices(seen.snapshot, again)
+                seen = dataclasses.replace(seen, snapshot=changed, memory=memory)
+        return done
+
+    def test_it_goes_elsewhere_after_two_tries(self):
+        assert self.actions(2) == ["swap/s", "swap/s", "deform/s"]
+
+    def test_without_another_place_it_is_tried_less_and_less_often(self):
+        found = self.actions(1)
+        assert {*found} == {"swap/s"}
+        assert len(found) < 40

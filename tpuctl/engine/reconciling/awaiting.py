@@ -6,6 +6,7 @@ while it waits for the rest. Both have an end (`arriving.waits_until`), since so
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import changes
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from tpuctl.engine.packing import plan as packing
     from tpuctl.engine.packing import wishes
     from tpuctl.engine.reconciling.draft import Draft
+    from tpuctl.model import topology
 
 
 def pack(draft: Draft, units: Sequence[wishes.Unit]) -> granting.Found:
     """What is granted now, beside what is kept for those who wait for cubes."""
-    found = suspicion.pack(draft, units)
+    found = _on_few_suspects(draft, units)
     coming = arriving.expected(draft)
     if not coming or all(map(found.is_full, units)):
         return found
@@ -33,11 +35,29 @@ def pack(draft: Draft, units: Sequence[wishes.Unit]) -> granting.Found:
     if not waiting:
         return found
     _keep(draft, units, {unit.number for unit in waiting}, found, hoped)
-    again = suspicion.pack(draft, [unit for unit in units if unit not in waiting])
+    again = _on_few_suspects(draft, [unit for unit in units if unit not in waiting])
     for unit in waiting:
         draft.comes |= {name for name, _ in unit.members}
         again.why[unit.number] = _why(draft, unit, hoped.grants[unit.number], coming)
     return again
+
+
+def _on_few_suspects(draft: Draft, units: Sequence[wishes.Unit]) -> granting.Found:
+    """What is granted, on as few suspected cubes as will do: nothing gets less for it."""
+    plain = granting.pack(draft, units)
+
+    def attempt(left_out: tuple[str, ...]) -> granting.Found | None:
+        found = (
+            granting.pack(draft, units, suspicion.without(draft.snapshot, left_out)) if left_out else plain
+        )
+        return found if _shapes(found) == _shapes(plain) else None
+
+    found = suspicion.fewest(draft, attempt) or plain
+    return dataclasses.replace(plain, grants=found.grants)
+
+
+def _shapes(found: granting.Found) -> dict[int, list[topology.Topology]]:
+    return {number: [grant.topology for grant in grants] for number, grants in found.grants.items()}
 
 
 def _subject(unit: wishes.Unit) -> str:

@@ -6,11 +6,13 @@ more was deleted by somebody: that is told once, and not fought over.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING
 
 from tpuctl.engine.reconciling import draft as drafts
 from tpuctl.engine.reconciling import words
-from tpuctl.model import declared, operations, states
+from tpuctl.model import codec, declared, operations, states
 
 if TYPE_CHECKING:
     from tpuctl.engine.reconciling import wanted
@@ -53,7 +55,8 @@ def _present(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
     if known is not None and not known.uid and (item.deleting or _is_being_formed(draft, want.name)):
         # The loop takes it apart, or may yet take its formation back: nobody else is to blame if it goes.
         return
-    is_what_we_formed = known is not None and known.uid in ("", item.uid)
+    is_what_we_formed = known is not None and known.uid == item.uid
+    # One that was to be formed when somebody else was faster is theirs, unless it is what is wanted.
     if is_what_we_formed or is_as_wanted(draft, want, item):
         draft.ledger.adopt(item)
         return
@@ -88,14 +91,18 @@ def _absent(draft: Draft, want: wanted.Want) -> None:
     if known is None or want.name in draft.view.busy:
         return
     lost_by_itself = ledger.before_seen(DOWN, want.name) is not None
-    if not known.uid or lost_by_itself or ledger.spec_changed:
+    wish = f"{want.name}@{_digest(want)}"
+    told_of = ledger.subjects_before(DELETED, f"{want.name}@")
+    # Who declares it otherwise after that wants to have it.
+    is_wanted_anew = bool(told_of) and wish not in told_of
+    if not known.uid or lost_by_itself or is_wanted_anew:
         del ledger.formed[want.name]
         return
     if want.entry.on_deletion is declared.OnDeletion.REFORM:
         del ledger.formed[want.name]
         ledger.failed_again(want.unit, f"slice {want.name} was deleted by somebody else")
         return
-    ledger.see(DELETED, want.name)
+    ledger.see(DELETED, wish)
     draft.left_alone.add(want.name)
     draft.wait(want.name, "somebody else deleted it; it stays away until a person forms it")
     ledger.recommend(
@@ -103,6 +110,12 @@ def _absent(draft: Draft, want: wanted.Want) -> None:
         f"somebody else deleted it; to have it again: tpuctl slice form {want.name} "
         f"--topology {want.shapes[0]}, or change the declared state",
     )
+
+
+def _digest(want: wanted.Want) -> str:
+    """Tells a declaration of a slice from an other one of the same name."""
+    text = json.dumps(codec.encode(want.entry), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _unwanted(draft: Draft, known: reconciling.Formed) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
+from tpuctl.engine.reconciling import facts
 from tpuctl.model import reconciling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tpuctl.engine.reconciling import ledger as ledgers
     from tpuctl.engine.reconciling.view import View
@@ -21,6 +23,7 @@ class Budgets:
     """What is left of each budget while a decision is made."""
 
     def __init__(self, view: View, ledger: ledgers.Ledger) -> None:
+        self._view = view
         self._limits = view.spec.budgets
         self._ledger = ledger
         self._pool_operations = view.pool_operations
@@ -36,6 +39,7 @@ class Budgets:
 
     def refuse(self, actions: Sequence[reconciling.Action]) -> str:
         """Why the budgets do not allow all of these together; empty if they do."""
+        self._forget_undone(actions)
         why = self._over_chips(sum(action.chips for action in actions))
         for action in actions:
             why = why or self._over_pools(action) or self._over_repairs(action)
@@ -46,13 +50,28 @@ class Budgets:
     def spend(self, action: reconciling.Action) -> None:
         """It goes ahead."""
         if action.chips:
-            self._ledger.disruptions.append(reconciling.Disruption(self._ledger.now, action.chips, action.id))
+            entry = reconciling.Disruption(self._ledger.now, action.chips, action.id, self._uids(action))
+            self._ledger.disruptions.append(entry)
             self._planned_chips += action.chips
         if action.kind in _POOL_KINDS:
             self._pool_operations += 1
             self._planned_pools += 1
         if action.kind is Kind.RECREATE_POOL and action.pool is not None:
             self._in_repair[action.pool.block] = self._in_repair.get(action.pool.block, 0) + 1
+
+    def _forget_undone(self, actions: Iterable[reconciling.Action]) -> None:
+        """What was counted by a loop that died before it began: the very slices are still there."""
+        undone = {(action.id, self._uids(action)) for action in actions if action.chips}
+        self._ledger.disruptions = [
+            entry
+            for entry in self._ledger.disruptions
+            if not entry.uids or (entry.action, entry.uids) not in undone
+        ]
+
+    def _uids(self, action: reconciling.Action) -> str:
+        slices = self._view.snapshot.slices_by_name
+        found = [slices[name].uid for name in facts.slices_of(action) if name in slices]
+        return hashlib.sha256("\n".join(found).encode()).hexdigest()[:12] if found else ""
 
     def guards(self) -> tuple[reconciling.Guard, ...]:
         """How each stands after this decision."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import changes, placement
 from tpuctl.engine.inventory import recent, stock
+from tpuctl.engine.reconciling import suspicion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,16 +36,21 @@ def together(
     """Places for all of a unit in the first of its `options` shapes in which they fit together."""
     names = [item.name for item in items]
     for option in range(options):
-        index = _index(draft, names, wants)
-        places = _all(draft, index, wants, option)
+
+        def attempt(left_out: tuple[str, ...], option: int = option) -> tuple[Place, ...] | None:
+            return _all(draft, _index(draft, names, wants, left_out), wants, option)
+
+        places = suspicion.fewest(draft, attempt)
         if places is not None:
             return places
     return None
 
 
-def _index(draft: Draft, names: Sequence[str], wants: Sequence[wanted.Want]) -> stock.Stock:
+def _index(
+    draft: Draft, names: Sequence[str], wants: Sequence[wanted.Want], left_out: Sequence[str]
+) -> stock.Stock:
     """An index of its own, since it is taken from."""
-    without = draft.ours(changes.without_slices(draft.snapshot, names))
+    without = suspicion.without(draft.ours(changes.without_slices(draft.snapshot, names)), left_out)
     tolerant = all(want.entry.allow_degraded for want in wants)
     one = names[0] if len(names) == 1 else ""
     return stock.Stock(

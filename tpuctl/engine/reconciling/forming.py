@@ -24,7 +24,7 @@ Kind = reconciling.ActionKind
 
 
 def form(draft: Draft) -> tuple[wishes.Unit, ...]:
-    """Propose what fits; the units that do not, the most urgent first."""
+    """Propose what fits; the units that do not and could, the most urgent first."""
     missing = tuple(_missing(draft))
     if not missing:
         return ()
@@ -39,7 +39,7 @@ def form(draft: Draft) -> tuple[wishes.Unit, ...]:
         why = found.why.get(unit.number, "its cubes were needed for something more urgent")
         for name, _ in unit.members:
             draft.wait(name, why)
-    return left
+    return tuple(unit for unit in left if unit.number not in found.never)
 
 
 def _missing(draft: Draft) -> Iterable[wishes.Wish]:

@@ -28,6 +28,8 @@ class Found:
 
     grants: dict[int, tuple[packing.Grant, ...]] = dataclasses.field(default_factory=dict)
     why: dict[int, str] = dataclasses.field(default_factory=dict)
+    never: set[int] = dataclasses.field(default_factory=set)
+    """Those for which even an empty fleet has no room: they wait for hardware, and hold up nobody."""
 
     def is_full(self, unit: wishes.Unit) -> bool:
         """If true, it got the shapes that it wants most."""
@@ -85,6 +87,8 @@ def _round(
     for left in plan.left:
         unit = by_name[left.unit.members[0][0]]
         found.why[unit.number] = _why(draft, left, spares or {})
+        if left.refusal is not None and left.refusal.never:
+            found.never.add(unit.number)
 
 
 def _why(draft: Draft, left: packing.Left, spares: Mapping[str, int]) -> str:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from tpuctl.model import reconciling
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tpuctl.engine.reconciling.view import View
     from tpuctl.model import fleet
 
@@ -23,6 +25,7 @@ AGAIN = "again/"
 DISRUPTION_WINDOW_S = 3600.0
 _MOST_RECOMMENDATIONS = 200
 """More at once nobody reads, and the memory is one small record."""
+_MOST_ATTEMPTS = 1000
 _MOST_TEXT = 400
 """Characters of a reason that are remembered: a condition's message may be as long as 32 KiB."""
 _ATTEMPT_PAUSE_S = 60.0
@@ -45,7 +48,6 @@ class Ledger:
             memory = reconciling.Memory(fleet=view.spec.name)
         self.before = memory
         self.now = view.now
-        self.spec_changed = memory.spec_digest not in ("", view.spec_digest)
         self.formed = {entry.name: entry for entry in memory.formed}
         self.attempts = {entry.action: entry for entry in memory.attempts}
         self.disruptions = [entry for entry in memory.disruptions if self._is_recent(entry)]
@@ -65,6 +67,12 @@ class Ledger:
     def before_seen(self, kind: str, subject: str) -> reconciling.Sighting | None:
         """What earlier cycles saw of it."""
         return self._known.get((kind, subject))
+
+    def subjects_before(self, kind: str, prefix: str) -> frozenset[str]:
+        """What earlier cycles saw of this kind, by the beginning of its subject."""
+        return frozenset(
+            subject for known, subject in self._known if known == kind and subject.startswith(prefix)
+        )
 
     def see(self, kind: str, subject: str, since: datetime.datetime | None = None) -> reconciling.Sighting:
         """Something looks wrong in this cycle: since when, and for how many cycles.
@@ -142,13 +150,30 @@ class Ledger:
             observed_at=self.before.observed_at or self.now,
             sightings=tuple(sorted(self._seen.values())),
             disruptions=tuple(self.disruptions),
-            attempts=tuple(sorted(self.attempts.values())),
+            attempts=_most_failed(self.attempts.values()),
             formed=tuple(sorted(self.formed.values())),
             tripped=self.tripped,
-            recommendations=tuple(sorted(self._recommending.values())[:_MOST_RECOMMENDATIONS]),
+            recommendations=_weightiest(self._recommending.values()),
             churn=tuple(sorted(self.churn.values())),
             suspects=tuple(sorted(self.suspects.values())),
         )
+
+
+def _most_failed(entries: Iterable[reconciling.Attempt]) -> tuple[reconciling.Attempt, ...]:
+    """As many as are remembered: a fault of a whole project makes everything fail that is tried."""
+    return tuple(sorted(sorted(entries, key=lambda entry: (-entry.failures, entry))[:_MOST_ATTEMPTS]))
+
+
+def _weightiest(
+    entries: Iterable[reconciling.Recommendation],
+) -> tuple[reconciling.Recommendation, ...]:
+    """As many as are remembered, in order of subjects: what is about running work before all others."""
+    order = ("operation/", "slice/", "block/")
+    rank = {
+        entry: next((i for i, kind in enumerate(order) if entry.subject.startswith(kind)), len(order))
+        for entry in entries
+    }
+    return tuple(sorted(sorted(rank, key=lambda entry: (rank[entry], entry))[:_MOST_RECOMMENDATIONS]))
 
 
 def pause_s(failures: int) -> float:

@@ -180,7 +180,7 @@ def _recreate(draft: Draft, pool: fleet.NodePool, block: _Wanted, reason: str, *
     # What has no node disturbs nobody: that needs no more permission than its first creation.
     if voluntary and permission is not declared.Permission.ALLOW:
         reservation = f"policy: remediation.reprovision is '{permission}', so a person approves it"
-    draft.propose(
+    done = draft.propose(
         reconciling.Action(
             kind=Kind.RECREATE_POOL,
             target=pool.name,
@@ -197,5 +197,5 @@ def _recreate(draft: Draft, pool: fleet.NodePool, block: _Wanted, reason: str, *
         ),
         reservation,
     )
-    if not reservation:  # what waits for a person may wait for ever, and its hosts are of use meanwhile
+    if not done.stopped_by:  # what waits for a person or for a window has hosts that are of use meanwhile
         draft.claim([pool.sub_block if cube is None else cube.id], f"node pool {pool.name} is made again")

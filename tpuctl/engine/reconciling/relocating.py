@@ -45,7 +45,8 @@ _FORMING = frozenset({State.CREATED, State.NOT_CREATED, State.ACTIVATING})
 def make_again(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
     """It failed and all its cubes are well: formed anew if it is empty, made again under its pods otherwise.
 
-    The second is a swap without exchanges: place and pods stay. If that is in vain, one cube is exchanged.
+    The second is a swap without exchanges: place and pods stay. If that is in vain, one cube is exchanged, or
+    a sub-slice is formed elsewhere.
     """
     held = sorted(cube.id for cube in draft.view.members(item) if cube.id in draft.view.held_cubes)
     if held:
@@ -62,13 +63,28 @@ def make_again(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
         )
         return
     in_vain = known is not None and known.failures >= IN_PLACE and not permission(draft)
-    exchanges = _one_exchange(draft, want, item) if in_vain else ()
     between = draft.gate.between_attempts(AGAIN + want.name)
+    if in_vain and not between and _goes_elsewhere(draft, want, item):
+        return
+    exchanges = _one_exchange(draft, want, item) if in_vain else ()
     done = draft.propose(_remake(draft, item, exchanges), between)
     if done.stopped_by:
         draft.wait(want.name, f"it is {item.state}; {done.stopped_by}")
     else:
         draft.ledger.failed_again(want.name, why)
+        suspicion.suspect(draft, item.partition_ids)
+
+
+def _goes_elsewhere(draft: Draft, want: wanted.Want, item: fleet.Slice) -> bool:
+    """A sub-slice that does not form on its partition again makes way, if it has another place."""
+    if item.topology is None or not item.topology.is_sub_slice:
+        return False
+    place = fitting.best_option(draft, want, item)
+    if place is None or set(place.partition_ids) == set(item.partition_ids):
+        return False
+    reason = f"{item.state}, and it does not form on its partition again; it is formed elsewhere"
+    _make_way(draft, want, item, f"{reason}{_said(_pods(draft, item), item)}")
+    return True
 
 
 def _remake(

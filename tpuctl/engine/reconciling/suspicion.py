@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from tpuctl.engine import placement, swapping
-from tpuctl.engine.reconciling import granting, words
+from tpuctl.engine import swapping
+from tpuctl.engine.reconciling import words
 from tpuctl.model import operations, reconciling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable
 
-    from tpuctl.engine.packing import wishes
+    from tpuctl.engine import placement
     from tpuctl.engine.reconciling.draft import Draft
     from tpuctl.engine.reconciling.view import View
     from tpuctl.model import fleet
 
+T = TypeVar("T")
+
 REMEMBERED = datetime.timedelta(days=1)
 _TOLD_AFTER = 3
 """Formations that failed with a cube before people are told to look at it."""
+_MOST_TOLD = 20
 _MOST = 1000
 """Entries kept: the memory is one small record."""
 
@@ -64,7 +67,8 @@ def suspect(draft: Draft, partition_ids: Iterable[str]) -> None:
 
 def tell(draft: Draft) -> None:
     """Name cubes that formations fail with again and again."""
-    for entry in draft.ledger.suspects.values():
+    worst = sorted(draft.ledger.suspects.values(), key=lambda entry: (-entry.failures, entry))
+    for entry in worst[:_MOST_TOLD]:
         if entry.failures >= _TOLD_AFTER:
             draft.ledger.recommend(
                 f"cube/{entry.partition_id}",
@@ -74,51 +78,46 @@ def tell(draft: Draft) -> None:
             )
 
 
-def pack(draft: Draft, units: Sequence[wishes.Unit]) -> granting.Found:
-    """What is granted now, on as few suspects as will do."""
-    found = granting.pack(draft, units)
-    suspects = _in_order(draft)
-    given = {
-        partition_id
-        for grants in found.grants.values()
-        for grant in grants
-        for partition_id in grant.partition_ids
-    }
-    if given.isdisjoint(suspects):
-        return found
-    best, fewest, most = found, 0, len(suspects)
-    while fewest < most:  # the more are left out the less fits
-        count = (fewest + most + 1) // 2
-        tried = granting.pack(draft, units, _without(draft.snapshot, suspects[:count]))
-        if _shapes(tried) == _shapes(found):
-            best, fewest = tried, count
-        else:
+def fewest(
+    draft: Draft, attempt: Callable[[tuple[str, ...]], T | None], but: Container[str] = ()
+) -> T | None:
+    """What `attempt` comes to with as many suspects left out as will do, the worst first.
+
+    None if it comes to nothing even with all of them. `but`: these are not left out. The more are left out,
+    the less fits, so a bisection finds the most.
+    """
+    found = attempt(())
+    suspects = tuple(entry for entry in _in_order(draft) if entry not in but) if found is not None else ()
+    least, most = 0, len(suspects)
+    while least < most:
+        count = (least + most + 1) // 2
+        tried = attempt(suspects[:count])
+        if tried is None:
             most = count - 1
-    return granting.Found(grants=best.grants, why=found.why)
+        else:
+            found, least = tried, count
+    return found
 
 
 def plan_swap(
     draft: Draft, snapshot: fleet.Fleet, item: fleet.Slice, wish: swapping.Wish
 ) -> swapping.SwapPlan | swapping.Whole | swapping.Impossible | placement.Refusal:
-    """As `swapping.plan_swap`, without suspects among the replacements if that can be."""
-    suspects = [cube_id for cube_id in _in_order(draft) if cube_id not in item.partition_ids]
-    if suspects:
-        found = swapping.plan_swap(_without(snapshot, suspects), item, wish)
-        if isinstance(found, swapping.SwapPlan):
-            return found
-    return swapping.plan_swap(snapshot, item, wish)
+    """As `swapping.plan_swap`, with as few suspects among the replacements as will do."""
+
+    def attempt(left_out: tuple[str, ...]) -> swapping.SwapPlan | None:
+        found = swapping.plan_swap(without(snapshot, left_out), item, wish)
+        return found if isinstance(found, swapping.SwapPlan) else None
+
+    return fewest(draft, attempt, item.partition_ids) or swapping.plan_swap(snapshot, item, wish)
+
+
+def without(snapshot: fleet.Fleet, suspects: Iterable[str]) -> fleet.Fleet:
+    """Nobody may take these."""
+    claims = tuple(operations.Claim(partition_id, "suspected") for partition_id in suspects)
+    return dataclasses.replace(snapshot, claims=(*snapshot.claims, *claims)) if claims else snapshot
 
 
 def _in_order(draft: Draft) -> tuple[str, ...]:
     """The worst first."""
     entries = draft.ledger.suspects.values()
     return tuple(entry.partition_id for entry in sorted(entries, key=lambda entry: (-entry.failures, entry)))
-
-
-def _without(snapshot: fleet.Fleet, suspects: Iterable[str]) -> fleet.Fleet:
-    claims = tuple(operations.Claim(partition_id, "suspected") for partition_id in suspects)
-    return dataclasses.replace(snapshot, claims=(*snapshot.claims, *claims))
-
-
-def _shapes(found: granting.Found) -> dict[int, list[str]]:
-    return {number: [str(grant.topology) for grant in grants] for number, grants in found.grants.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.engine import reconciling as engine
 from tpuctl.engine.reconciling import churn, ledger, suspicion
@@ -12,12 +12,29 @@ from tpuctl.ops.reconciling import outcomes
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tpuctl.model import fleet
     from tpuctl.ops import ports as ports_module
 
 RECORD = "reconcile-memory"
+MAX_BYTES = 900 * 1024
+"""The API server takes objects of up to 1 MiB, and there are names and annotations beside the text."""
+_ALL = "slice/*"
+"""Subject of what is told about all slices."""
+_SHED: dict[str, Callable[[Any], Any]] = {
+    "churn": lambda entry: (entry.failures, entry),
+    "suspects": lambda entry: (entry.failures, entry),
+    "attempts": lambda entry: (entry.failures, entry),
+    "recommendations": lambda entry: (entry.subject == _ALL, entry.subject.startswith("slice/"), entry),
+    # What has lasted longest is nearest to the end of its grace.
+    "sightings": lambda entry: (-entry.since.timestamp(), entry),
+    "formed": lambda entry: (-entry.since.timestamp(), entry),
+}
+"""What is given up, in this order, if a fleet has more to remember than one record holds, and what of it
+first: the least by these keys. All of it comes back by itself or makes the loop wait longer. What was
+disturbed lately stays.
+"""
 _AT_ONCE_S = 1.0
 """An action that was stopped within this time had not begun to take anything apart, which needs waiting."""
 
@@ -55,13 +72,36 @@ def peek(ports: ports_module.Ports) -> Loaded:
 
 
 def save(ports: ports_module.Ports, loaded: Loaded, memory: reconciling.Memory) -> Loaded:
-    """Write it down if it changed; raises Conflict if somebody else wrote it since it was loaded."""
+    """Write it down if it changed; raises Conflict if somebody else wrote it since it was loaded.
+
+    A memory that could not be written would end everything: what one record does not hold is given up.
+    """
     if memory == loaded.memory:
         return loaded
     text = records.write(memory)
+    if len(text) > MAX_BYTES:
+        memory = fitting(memory)
+        if memory == loaded.memory:
+            return loaded
+        text = records.write(memory)
     if loaded.record is None:
         return Loaded(memory, ports.records.create(RECORD, records.RECONCILE, text))
     return Loaded(memory, ports.records.replace(loaded.record, text))
+
+
+def fitting(memory: reconciling.Memory, max_bytes: int = MAX_BYTES) -> reconciling.Memory:
+    """As much of it as one record holds, and a word to people that it was too much."""
+    if memory.observed_at is not None:
+        text = "there is more to remember than one record holds: declare fewer slices for one loop"
+        told = reconciling.Recommendation(_ALL, text, memory.observed_at)
+        kept = tuple(sorted({*memory.recommendations, told}))
+        memory = dataclasses.replace(memory, recommendations=kept)
+    for field, weight in _SHED.items():
+        while len(records.write(memory)) > max_bytes and (entries := getattr(memory, field)):
+            half = sorted(entries, key=weight)[(len(entries) + 1) // 2 :]
+            shed: dict[str, Any] = {field: tuple(sorted(half))}
+            memory = dataclasses.replace(memory, **shed)
+    return memory
 
 
 def close_breaker(ports: ports_module.Ports) -> reconciling.Tripped | None:
@@ -106,10 +146,12 @@ def after(
     ours = {entry.name: entry for entry in memory.formed}
     for item in formed:
         known = ours.get(item.name)
+        if known is None:
+            continue  # a person's, whose operation was finished for them: whether it is ours is judged later
         # One that was swapped has been running since before.
         ours[item.name] = (
             known._replace(uid=item.uid)
-            if known is not None and known.uid
+            if known.uid
             else reconciling.Formed(item.name, item.uid, item.created_at)
         )
     return dataclasses.replace(

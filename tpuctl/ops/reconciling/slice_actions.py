@@ -14,6 +14,8 @@ from tpuctl.ops.reconciling import desk as desks
 from tpuctl.ops.reconciling import forms, gates, memory, outcomes, telling
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tpuctl.model import fleet
 
 WAIT_S = 300.0
@@ -94,6 +96,7 @@ def swap(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Became,
 
 def deform(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Became, str]:
     """Take a slice apart that nobody wants."""
+    _refuse_more_pods(action, [_prepared(desk, action.target)])
     return _taken_apart(desk, action, action.target)
 
 
@@ -105,6 +108,7 @@ def remake(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Becam
     if action.exchanges:
         return swap(desk, action)
     names = [one.name for one in action.forming]
+    _refuse_more_pods(action, [_prepared(desk, name) for name in names])
     # Their absence in between is our own doing: whoever finds them gone makes them again.
     desk.remember(memory.expecting(desk.loaded.memory, names, desk.now))
     for name in names:
@@ -120,15 +124,29 @@ def remake(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Becam
     return result.became, result.why
 
 
-def _taken_apart(desk: desks.Desk, action: reconciling.Action, name: str) -> tuple[outcomes.Became, str]:
+def _prepared(desk: desks.Desk, name: str) -> deforming.Prepared | None:
+    """The very slice that was decided on, as it is now; None if it is gone already."""
     item = desk.snapshot.slices_by_name.get(name)
     if item is None:
-        return _Became.DONE, "it was gone already"
+        return None
     prepared = deforming.prepare(desk.ports, name, force_foreign=desk.is_adopted(item))
-    if prepared is None:
-        return _Became.DONE, "it was gone already"
-    if prepared.slice.uid != item.uid:
+    if prepared is not None and prepared.slice.uid != item.uid:
         raise desks.Drift(f"slice {name} was replaced by another one")
+    return prepared
+
+
+def _refuse_more_pods(action: reconciling.Action, prepared: Iterable[deforming.Prepared | None]) -> None:
+    """What was decided as the end of so many pods, or of none, is another thing once more have come."""
+    now = sum(len(one.radius.pods) for one in prepared if one is not None)
+    shown = action.pods_restarted + action.pods_kept
+    if now > shown:
+        raise desks.Drift(f"{now} pods run there by now, {shown} when it was decided")
+
+
+def _taken_apart(desk: desks.Desk, action: reconciling.Action, name: str) -> tuple[outcomes.Became, str]:
+    item, prepared = desk.snapshot.slices_by_name.get(name), _prepared(desk, name)
+    if item is None or prepared is None:
+        return _Became.DONE, "it was gone already"
     # Who is made again elsewhere, or makes room, takes its pods along: left behind they keep the chips.
     with_pods = action.pods_restarted > 0
     deforming.deform(desk.ports, desk.reporter, prepared, timeout_s=WAIT_S, with_pods=with_pods)
