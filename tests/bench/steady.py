@@ -222,7 +222,7 @@ class _Run:
             spec=spec.spec, spec_digest=spec.digest, pool_policy=self._world.said["policy"]
         )
         ports = self._world.ports()
-        self._metrics = metrics.Metrics(said.spec, said.policy, ports.clock.monotonic_s)
+        self._metrics = metrics.Metrics(said.policy, ports.clock.monotonic_s)
         self._begun = self._mark(full=False)
         with self._calls.counted():
             loop.run(
@@ -266,6 +266,7 @@ class _Run:
                 at=outcome.view.now,
                 seen_s=0.0,
                 duration_s=outcome.duration_s,
+                spec=outcome.view.spec,
                 snapshot=outcome.view.snapshot,
                 decision=outcome.decision,
                 results=(),

@@ -39,7 +39,7 @@ def spec(**changes):
     )
 
 
-def cycle(snapshot=None, *, memory=None, results=(), waiting=(), repairs=None, seen_s=1000.0):
+def cycle(snapshot=None, *, memory=None, results=(), waiting=(), repairs=None, seen_s=1000.0, **declares):
     decision = reconciling.Decision(
         actions=(), guards=(), memory=memory or reconciling.Memory(), waiting=waiting, sentence="fine."
     )
@@ -47,6 +47,7 @@ def cycle(snapshot=None, *, memory=None, results=(), waiting=(), repairs=None, s
         at=builders.NOW,
         seen_s=seen_s,
         duration_s=0.7,
+        spec=spec(**declares),
         snapshot=snapshot or builders.fleet_of(builders.cube("a"), builders.cube("b")),
         decision=decision,
         results=results,
@@ -65,8 +66,8 @@ def values(made):
     }
 
 
-def make(clock, **changes):
-    return metrics.Metrics(spec(**changes), health.DEFAULT_POLICY, clock)
+def make(clock):
+    return metrics.Metrics(health.DEFAULT_POLICY, clock)
 
 
 def test_before_the_first_full_cycle_nothing_is_said_of_the_fleet(clock):
@@ -116,7 +117,7 @@ def test_actions_and_durations_add_up_over_cycles(clock):
 
 
 def test_budget_breaker_repairs_and_what_waits(clock):
-    made = make(clock, budgets=declared.Budgets(disrupted_chips_per_hour=1000))
+    made, budgets = make(clock), declared.Budgets(disrupted_chips_per_hour=1000)
     now = builders.NOW
     memory = reconciling.Memory(
         disruptions=(
@@ -125,17 +126,25 @@ def test_budget_breaker_repairs_and_what_waits(clock):
         ),
         tripped=reconciling.Tripped(now, "5 of 8 cubes are in trouble"),
     )
-    made.note(cycle(memory=memory, waiting=(("big", "no room"),), repairs={"proposed": 2, "approved": 1}))
+    waiting, open_repairs = (("big", "no room"),), {"proposed": 2, "approved": 1}
+    made.note(cycle(memory=memory, waiting=waiting, repairs=open_repairs, budgets=budgets))
     found = values(made)
     assert found["tpuctl_budget_left_chips",] == 700
     assert found["tpuctl_breaker_tripped",] == 1
     assert found["tpuctl_wanted_slices_waiting",] == 1
     assert found["tpuctl_repairs", ("state", "proposed")] == 2
     spent = reconciling.Memory(disruptions=(reconciling.Disruption(now, 5000, "grow/x"),))
-    made.note(cycle(memory=spent))
+    made.note(cycle(memory=spent, budgets=budgets))
     found = values(made)
     assert (found["tpuctl_budget_left_chips",], found["tpuctl_breaker_tripped",]) == (0, 0)
     assert ("tpuctl_repairs", ("state", "proposed")) not in found
+
+
+def test_what_is_left_is_left_of_what_was_declared_in_that_cycle(clock):
+    made = make(clock)
+    for chips in (1000, 64):
+        made.note(cycle(budgets=declared.Budgets(disrupted_chips_per_hour=chips)))
+        assert values(made)["tpuctl_budget_left_chips",] == chips
 
 
 def test_a_standby_exports_no_fleet(clock):

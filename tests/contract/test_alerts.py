@@ -23,7 +23,7 @@ BY = re.compile(r"by \(([^)]*)\)")
 @pytest.fixture(scope="module")
 def exported():
     """Name -> label -> the words it can have, as Prometheus itself reads them."""
-    made = metrics.Metrics(declared.FleetSpec(name="f"), health.DEFAULT_POLICY, lambda: 0.0)
+    made = metrics.Metrics(health.DEFAULT_POLICY, lambda: 0.0)
     decision = reconciling.Decision(actions=(), guards=(), memory=reconciling.Memory(), sentence="")
     results = [(kind, "done") for kind in reconciling.ActionKind]
     made.note(
@@ -31,6 +31,7 @@ def exported():
             at=builders.NOW,
             seen_s=0.0,
             duration_s=1.0,
+            spec=declared.FleetSpec(name="f"),
             snapshot=builders.fleet_of(builders.cube("a")),
             decision=decision,
             results=[*results, (reconciling.ActionKind.FORM, "failed")],

@@ -99,6 +99,10 @@ class Runner:
                 self._put(_Job(hook, environment, about))
         self.tell()
 
+    def use(self, hooks: Sequence[declared.Hook]) -> None:
+        """Run these for the events to come; what was begun or waits stays as it is."""
+        self._hooks = tuple(hooks)
+
     def tell(self) -> None:
         """Write down what became of hooks since the last time."""
         with contextlib.suppress(queue.Empty):

@@ -33,6 +33,8 @@ class Cycle:
     seen_s: float
     """The same moment on the monotonic clock."""
     duration_s: float
+    spec: declared.FleetSpec
+    """What was declared then: a running loop may be told another state."""
     snapshot: fleet.Fleet
     decision: reconciling.Decision
     results: Sequence[tuple[reconciling.ActionKind, str]]
@@ -44,10 +46,7 @@ class Cycle:
 class Metrics:
     """Everything that is exported. `note` is called by the loop, the rest by the server's threads."""
 
-    def __init__(
-        self, spec: declared.FleetSpec, policy: health.HealthPolicy, monotonic_s: Callable[[], float]
-    ) -> None:
-        self._spec = spec
+    def __init__(self, policy: health.HealthPolicy, monotonic_s: Callable[[], float]) -> None:
         self._policy = policy
         self._monotonic_s = monotonic_s
         self._lock = threading.Lock()
@@ -112,7 +111,7 @@ class Metrics:
         """Counting a large fleet takes a second: once for each view is enough."""
         with self._lock:
             if self._counted is None or self._counted[0] is not cycle:
-                found = gauges.count(cycle.snapshot, self._policy, self._spec.blocks)
+                found = gauges.count(cycle.snapshot, self._policy, cycle.spec.blocks)
                 self._counted = (cycle, found)
             return self._counted[1]
 
@@ -137,7 +136,7 @@ class Metrics:
         yield _plain(
             "tpuctl_budget_left_chips",
             "Chips of running slices that the loop may still interrupt within the hour.",
-            gauges.budget_left(self._spec.budgets, memory, cycle.at),
+            gauges.budget_left(cycle.spec.budgets, memory, cycle.at),
         )
         yield _plain(
             "tpuctl_breaker_tripped",

@@ -133,8 +133,10 @@ def run(
     Commands under `hooks` in the fleet file run without a shell and beside the loop, with PATH, HOME,
     TPUCTL_HOOK_EVENT, TPUCTL_FLEET, TPUCTL_CYCLE, TPUCTL_PLAN and TPUCTL_REASON; of slices also with
     TPUCTL_SLICE, TPUCTL_TOPOLOGY, TPUCTL_CHIPS and TPUCTL_BLOCK, of swaps with TPUCTL_EXCHANGES and
-    TPUCTL_RESULT, of repairs with TPUCTL_REPAIR, TPUCTL_REMEDY, TPUCTL_CUBE and TPUCTL_HOST. The file is read
-    once, at the beginning.
+    TPUCTL_RESULT, of repairs with TPUCTL_REPAIR, TPUCTL_REMEDY, TPUCTL_CUBE and TPUCTL_HOST.
+
+    The fleet file is read anew when it changes. One with a fault, or of another fleet or context, is told
+    once and shown by `status`; until it is mended the loop keeps the state that it has.
 
     Examples:
       tpuctl reconcile run -f fleet.yaml

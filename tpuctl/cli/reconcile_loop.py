@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli import hooks as hook_runs
-from tpuctl.cli import output, reconcile_results, reconcile_setup, session, stopping
+from tpuctl.cli import output, reconcile_reread, reconcile_results, reconcile_setup, session, stopping
 from tpuctl.ops import locking
 from tpuctl.ops.reconciling import loop, outcomes, telling
 
@@ -43,10 +43,17 @@ class Wish:
 def run(wish: Wish) -> int:
     """Run the loop, and return the exit status: that of the loop, or of the signal that ended it."""
     screen = session.current().terminal
+    seen = reconcile_reread.identity(wish.file)
     given = reconcile_setup.given(wish.file, wish.policy, mode=wish.mode)
     runner = hook_runs.Runner(given.spec.hooks, screen, fleet=given.spec.name)
     settings = dataclasses.replace(
-        given.settings, hooks=runner, interval_s=wish.interval_s, about=screen.be_about
+        given.settings,
+        hooks=runner,
+        interval_s=wish.interval_s,
+        about=screen.be_about,
+        reread=reconcile_reread.Reread(
+            wish.file, seen, given.settings, screen, on_new=lambda spec: runner.use(spec.hooks)
+        ),
     )
     with contextlib.ExitStack() as stack:
         watcher = stack.enter_context(_watcher(wish, given, screen))
@@ -167,6 +174,7 @@ class _Measured(_Watcher):
                     at=outcome.at,
                     seen_s=self._clock.monotonic_s() - outcome.duration_s,
                     duration_s=outcome.duration_s,
+                    spec=outcome.view.spec,
                     snapshot=outcome.view.snapshot,
                     decision=outcome.decision,
                     results=[(result.action.kind, str(result.became)) for result in outcome.results],
@@ -194,7 +202,7 @@ def _watcher(wish: Wish, given: reconcile_setup.Given, screen: terminals.Termina
 
     where = probes_module.address(wish.metrics_address)
     clock = given.ports.clock
-    metrics = metrics_module.Metrics(given.spec, given.settings.policy, clock.monotonic_s)
+    metrics = metrics_module.Metrics(given.settings.policy, clock.monotonic_s)
     limit_s = max(DEAF_AFTER_S, 10 * wish.interval_s / max(clock.scale, 1.0))
     probes = probes_module.Probes(screen.monotonic_s, limit_s)
     with probes_module.served(where, metrics, probes) as taken:

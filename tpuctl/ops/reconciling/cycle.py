@@ -283,9 +283,13 @@ def told(
         sentence=_sentence(decision, tuple(results), None),
         pending=tuple(pending),
         waiting=tuple(f"{name}: {why}" for name, why in decision.waiting),
-        stuck=() if reviewed is None else reviewed.stuck,
+        stuck=(*_unread(settings), *(() if reviewed is None else reviewed.stuck)),
         paused=view.pause is not None,
     )
+
+
+def _unread(settings: settings_module.Settings) -> tuple[str, ...]:
+    return (f"declared state: {settings.trouble}",) if settings.trouble else ()
 
 
 def budget_left(settings: settings_module.Settings, kept: reconciling.Memory, now: datetime.datetime) -> int:

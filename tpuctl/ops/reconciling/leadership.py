@@ -49,7 +49,7 @@ class Told:
     waiting: tuple[str, ...] = ()
     """Wanted slices that do not fit now."""
     stuck: tuple[str, ...] = ()
-    """Repairs that do not come forward."""
+    """A declared state that cannot be read anew, and repairs that do not come forward."""
     paused: bool = False
     acting: bool = False
     """If true, a cycle after that one is at work: a swap or a formation takes its minutes."""

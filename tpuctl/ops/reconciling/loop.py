@@ -51,11 +51,18 @@ def run(
     `stop` is asked between actions and every few seconds. With `once`: one cycle, and its exit status.
     Raises Busy (75) with `once` if another loop leads, NotPermitted with `once`; without it, a loop that
     lost its lead stands by, and what cannot be seen now is looked at later.
+
+    Without `once`, `settings.reread` is asked for a newer declared state: every few seconds, also while
+    standing by, so that whoever takes over goes on with the last one that could be read.
     """
     end_s = None if deadline_s is None else ports.clock.monotonic_s() + deadline_s
 
     def ends() -> bool:
         return stop() or (end_s is not None and ports.clock.monotonic_s() >= end_s)
+
+    def waits_no_more() -> bool:
+        settings.reread(settings)
+        return ends()
 
     settings = dataclasses.replace(settings, interval_s=interval_s)
     if once:
@@ -67,7 +74,7 @@ def run(
         return _status(outcome)
     numbers = itertools.count(1)
     while not ends():
-        with leadership.lead(ports, reporter, wait=True, stop=ends) as leader:
+        with leadership.lead(ports, reporter, wait=True, stop=waits_no_more) as leader:
             if leader is not None:
                 reporter.step("leading")
                 try:
@@ -119,6 +126,7 @@ class _Loop:
 
     def _full_cycle(self) -> None:
         """Read everything, decide, act."""
+        self._reread()
         outcome = cycle.run(
             self._ports,
             self._reporter,
@@ -131,6 +139,15 @@ class _Loop:
         self._took(outcome)
         if isinstance(outcome.failure, leadership.LostLeadership):
             raise outcome.failure
+
+    def _reread(self) -> bool:
+        """Take a newer declared state, if there is one: a full cycle is due then, whatever it waited for."""
+        before = self._settings
+        self._settings = before.reread(before)
+        is_new = self._settings.spec_digest != before.spec_digest
+        if is_new:
+            self._due_s = self._full_s = self._ports.clock.monotonic_s()
+        return is_new
 
     def _took(self, outcome: outcomes.Outcome) -> None:
         """Note when the next cycle is due."""
@@ -151,13 +168,15 @@ class _Loop:
         self._due_s = now_s + pause_s
 
     def _sleep_until(self, end_s: float) -> None:
-        """Wait, and keep the lock meanwhile."""
+        """Wait, and keep the lock meanwhile; a newer declared state ends the wait."""
         while not self._ends():
             left_s = end_s - self._ports.clock.monotonic_s()
             if left_s <= 0:
                 return
             self._ports.clock.sleep(min(left_s, TICK_S))
             self._keep_lock()
+            if self._reread():
+                return
 
     def _keep_lock(self) -> None:
         """A lock that cannot be renewed for now is looked at again before the next write."""
@@ -178,7 +197,7 @@ class _Loop:
                     self._keep_lock()
                     if self._ends():
                         return
-                    if self._calls_for_full(sighting):
+                    if self._reread() or self._calls_for_full(sighting):
                         self._full_cycle()
         except leadership.LostLeadership:
             raise

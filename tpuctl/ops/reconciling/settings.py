@@ -64,6 +64,11 @@ def nobody(_about: Mapping[str, str]) -> None:
     """Who does not want to know what is being worked on."""
 
 
+def unchanged(settings: Settings) -> Settings:
+    """Whose declared state is given once and for all."""
+    return settings
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a loop works towards, and how far it may go."""
@@ -82,3 +87,8 @@ class Settings:
     """Told what is being worked on (`cycle`, `plan`, `object`), so that each line of a log can say it."""
     interval_s: float = INTERVAL_S
     """Between cycles; told to whoever asks whether the loop still lives."""
+    reread: Callable[[Settings], Settings] = unchanged
+    """Asked between cycles, every few seconds: these settings with what is declared by now. Must be quick as
+    long as nothing changes, and never raise."""
+    trouble: str = ""
+    """Why what is declared by now cannot be used, so that `spec` is of before; empty if nothing is wrong."""

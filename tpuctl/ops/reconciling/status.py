@@ -43,7 +43,8 @@ class Status:
     waiting: tuple[str, ...]
     """Wanted slices that did not fit."""
     stuck: tuple[str, ...]
-    """What does not come forward by itself: failed attempts, operations and repairs that stopped."""
+    """What does not come forward by itself: failed attempts, operations and repairs that stopped, a declared
+    state that cannot be read anew."""
     recommendations: tuple[reconciling.Recommendation, ...]
     pause: reconciling.Pause | None
     pause_seen: bool
