@@ -10,6 +10,7 @@ import socket
 import sys
 
 import pytest
+import yaml
 
 from tests.cli.conftest import Stream
 from tests.cli.reconcile_scene import TRAIN, document, stage_of
@@ -48,6 +49,16 @@ def test_the_first_cycle_only_looks_and_the_next_may_act(stage):
     [third] = cycles(stage.act())
     assert third["sentence"] == "5 cubes healthy of 5; 2 slices ACTIVE of 2; nothing to do."
     assert (third["results"], third["notDone"], third["plan"]) == ([], [], None)
+
+
+def test_every_format_is_what_it_says(stage):
+    looked = stage("run", "--once", "--mode", "act", "-o", "name")
+    assert (looked.status, looked.out) == (0, "")
+    named = stage("run", "--once", "--mode", "act", "-o", "name")
+    assert named.out.split() == ["form/train", "form/debug"]
+    quiet = [stage("run", "--once", "--mode", "act", "-o", "yaml").out for _ in range(2)]
+    found = [*yaml.safe_load_all("".join(quiet))]
+    assert [entry["kind"] for entry in found] == ["ReconcileCycle"] * 2
 
 
 def test_the_form_of_a_cycle_is_a_contract(stage):

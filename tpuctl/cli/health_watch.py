@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli import health_views, layout, output, session
@@ -24,21 +23,23 @@ def show(turns: Iterator[health_watching.Turn], fmt: output.Format | None) -> No
     """Show until `turns` end; raises Unavailable if nothing could be seen at all."""
     screen = session.current().terminal
     live = screen.stdout_is_terminal and not screen.is_dumb and not output.chosen(fmt).is_document
-    seen, trouble = (_live if live else _lines)(turns, screen)
+    seen, trouble = _live(turns, screen) if live else _lines(turns, screen, output.chosen(fmt))
     if not seen:
         raise errors.Unavailable(f"health could not be seen: {trouble or 'nothing was heard in time'}")
 
 
-def _lines(turns: Iterator[health_watching.Turn], screen: terminals.Terminal) -> tuple[bool, str]:
+def _lines(
+    turns: Iterator[health_watching.Turn], screen: terminals.Terminal, fmt: output.Format
+) -> tuple[bool, str]:
     seen, told = False, ""
     for turn in turns:
         if turn.trouble != told:
             told = turn.trouble
-            _write(screen, _trouble(turn))
+            _write(screen, _trouble(turn), fmt)
         seen = seen or turn.snapshot is not None
         if turn.observed_at is not None:
             for change in turn.changes:
-                _write(screen, health_views.change_plain(change, turn.observed_at))
+                _write(screen, health_views.change_plain(change, turn.observed_at), fmt)
     return seen, told
 
 
@@ -52,8 +53,11 @@ def _trouble(turn: health_watching.Turn) -> dict[str, Any]:
     }
 
 
-def _write(screen: terminals.Terminal, document: dict[str, Any]) -> None:
-    screen.out(json.dumps(document, default=output.encode_other, separators=(",", ":")))
+def _write(screen: terminals.Terminal, document: dict[str, Any], fmt: output.Format) -> None:
+    if fmt is not output.Format.NAME:
+        screen.out(output.encode_next(document, fmt))
+    elif "id" in document:
+        screen.out(f"{document['subject']}/{document['id']}")
 
 
 def _live(turns: Iterator[health_watching.Turn], screen: terminals.Terminal) -> tuple[bool, str]:

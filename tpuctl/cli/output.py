@@ -77,6 +77,8 @@ class Column(NamedTuple, Generic[T]):
     """The style of a cell on a coloured terminal, for example `red`."""
     shorten: bool = False
     """If true, it holds ids whose middle may be left out to fit a terminal, as long as they stay distinct."""
+    keep: bool = False
+    """If true, a terminal too narrow for all columns leaves out others first."""
 
 
 def chosen(fmt: Format | None) -> Format:
@@ -160,7 +162,8 @@ def render_line(
 ) -> None:
     """Write what became of one object to stdout: `text` is all that a table would say of it."""
     if chosen(fmt) in (Format.TABLE, Format.WIDE):
-        session.current().terminal.out(text)
+        screen = session.current().terminal
+        screen.out("\n".join(layout.folded(text, screen.width)))
     else:
         render_one(kind, plain, rows=(), name=name, fmt=fmt)
 
@@ -170,14 +173,23 @@ def _table(items: Sequence[T], columns: Sequence[Column[T]], *, wide: bool, no_h
     shown = [column for column in columns if wide or not column.wide]
     cells = [[layout.cell(column.getter(item)) for column in shown] for item in items]
     titles = None if no_headers else [column.title for column in shown]
-    if screen.width is not None and not wide:
-        cells = layout.fitted(cells, titles, [column.shorten for column in shown], screen.width)
     # Only cells with a style are asked for it, and only where it would show.
     has_color = screen.has_color(screen.streams.stdout)
     styles = [
         [column.style(item) if column.style and has_color else None for column in shown] for item in items
     ]
-    return layout.lines(cells, titles, styles, screen.styled)
+    traits = [layout.Trait(shorten=column.shorten, keep=column.keep) for column in shown]
+    found, left_out = layout.table(cells, titles, styles, screen.styled, width=screen.width, traits=traits)
+    tell_left_out(left_out)
+    return found
+
+
+def tell_left_out(titles: Sequence[str]) -> None:
+    """Tell which columns the terminal had no room for."""
+    if titles:
+        session.current().terminal.note(
+            f"no room on this terminal for {', '.join(titles)}; a pipe, or -o json, has everything"
+        )
 
 
 def timestamp(moment: datetime.datetime | None) -> str | None:
@@ -199,6 +211,13 @@ def encode(document: Mapping[str, Any], fmt: Format) -> str:
         json.loads(text), sort_keys=False, default_flow_style=False, width=_NEVER_FOLDED
     )
     return written.rstrip()
+
+
+def encode_next(document: Mapping[str, Any], fmt: Format) -> str:
+    """`document` as the next one of a stream: a line of JSON, or a YAML document after its separator."""
+    if fmt is Format.YAML:
+        return f"---\n{encode(document, fmt)}"
+    return json.dumps(document, default=encode_other, separators=(",", ":"))
 
 
 def encode_other(value: object) -> object:

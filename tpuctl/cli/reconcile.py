@@ -126,9 +126,10 @@ def run(
 ) -> int:
     """Keep the fleet at its declared state, cycle after cycle, within the budgets.
 
-    Acts only with --mode act, and never in the first cycle on a fleet. Of several loops one acts, the others
-    stand by. Each cycle is told in one sentence on stderr; off a terminal, or with -o json, as one JSON
-    object a line on stdout. SIGTERM and Ctrl-C finish the step at hand and give the lock back.
+    Acts only with --mode act, and not in the first cycle on a fleet, unless a person has applied its file
+    before. Of several loops one acts, the others stand by. Each cycle is told in one sentence on stderr; off
+    a terminal, or with -o json, as one JSON object a line on stdout. SIGTERM and Ctrl-C finish the step at
+    hand and give the lock back.
 
     Commands under `hooks` in the fleet file run without a shell and beside the loop, with PATH, HOME,
     TPUCTL_HOOK_EVENT, TPUCTL_FLEET, TPUCTL_CYCLE, TPUCTL_PLAN and TPUCTL_REASON; of slices also with

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tpuctl.cli import hooks as hook_runs
 from tpuctl.cli import output, reconcile_reread, reconcile_results, reconcile_setup, session, stopping
@@ -91,12 +90,17 @@ class _Shown:
     def __init__(self, screen: terminals.Terminal, wish: Wish) -> None:
         self._screen = screen
         self._wish = wish
+        self._format = output.chosen(wish.fmt)
         self._objects = _wants_objects(screen, wish.fmt)
 
     def __call__(self, outcome: outcomes.Outcome) -> None:
         self._screen.be_about({"cycle": outcome.cycle, "plan": outcome.plan_id})
-        if self._objects:
-            self._screen.out(line(reconcile_results.cycle_plain(outcome, self._wish.mode)))
+        if self._objects and self._format is output.Format.NAME:
+            for result in outcome.results:
+                self._screen.out(result.action.id)
+        elif self._objects:
+            document = reconcile_results.cycle_plain(outcome, self._wish.mode)
+            self._screen.out(output.encode_next(document, self._format))
         if not self._objects or self._screen.logs_json:
             self._tell(outcome)
         # Of one cycle the failure is the end of the command, which tells the hint itself.
@@ -121,12 +125,8 @@ class _Shown:
 def _wants_objects(screen: terminals.Terminal, fmt: output.Format | None) -> bool:
     if fmt in (output.Format.TABLE, output.Format.WIDE):
         return False
-    return output.chosen(fmt).is_document or not screen.stdout_is_terminal
-
-
-def line(document: dict[str, Any]) -> str:
-    """A document on one line."""
-    return json.dumps(document, default=output.encode_other, separators=(",", ":"))
+    wanted = output.chosen(fmt)
+    return wanted.is_document or wanted is output.Format.NAME or not screen.stdout_is_terminal
 
 
 # -- who watches the loop --------------------------------------------------------------------------------

@@ -179,8 +179,9 @@ def _swapped(
 
 
 def _formed(desk: desks.Desk, action: reconciling.Action, item: fleet.Slice) -> None:
+    """An operation that somebody had begun has formed it."""
     desk.formed.append(item)
-    forms.tell_formed(desk, item, action.reason)
+    forms.tell_formed(desk, item, f"operation {action.target} was gone on with")
 
 
 def _still_there(desk: desks.Desk, name: str) -> fleet.Slice:
