@@ -140,8 +140,13 @@ class TestWaiting:
         found = engine.decide(self.seen(*bare, wanted=one, blocks=blocks))
         assert [action.kind for action in found.to_do] == [Kind.CREATE_POOL]
         assert "2 cubes" in dict(found.waiting)["big"]
-        none = engine.decide(self.seen(*bare, wanted=one, blocks=blocks, pool_operations=1))
-        assert [action.kind for action in none.to_do] == [Kind.FORM]
+        others = self.seen(*bare, wanted=one, blocks=blocks, pool_operations=1)
+        busy = engine.decide(others)
+        assert busy.to_do == ()
+        assert "2 cubes" in dict(busy.waiting)["big"]
+        # An operation that never ends holds up nobody for longer than a pool may take.
+        hangs = engine.decide(stage.later(others, busy, arriving.WAIT_S))
+        assert [action.kind for action in hangs.to_do] == [Kind.FORM]
 
     def test_whose_turn_comes_later_is_waited_for_longer(self):
         """A block is set up over hours; a flagship that is begun small would have to be ended to grow."""
@@ -151,11 +156,23 @@ class TestWaiting:
         blocks = stage.reserved(*up(*range(4)), *bare)
         seen = self.seen(*bare, wanted=wanted, blocks=blocks)
         first = engine.decide(seen)
-        # Eight to make, two of them now: three turns of half an hour each after this one.
-        assert "until 2026-01-05 10:15:00 UTC at the latest" in dict(first.waiting)["big"]
         assert {*stage.lines(first)} == {"create-pool/cube-sb04", "create-pool/cube-sb05"}
-        late = stage.later(seen, first, arriving.WAIT_S + 3 * 1800.0)
-        assert "form/big" in stage.lines(engine.decide(late))
+        # Each time some have come up, patience begins anew: eight to make, two at a time.
+        for done in (2, 4, 6):
+            now = [*up(*range(4 + done)), *bare[done:]]
+            late = self.seen(*now[4:], wanted=wanted, blocks=stage.reserved(*now))
+            seen = dataclasses.replace(
+                late,
+                memory=stage.later(seen, first).memory,
+                snapshot=dataclasses.replace(
+                    late.snapshot, observed_at=seen.now + datetime.timedelta(seconds=1800.0)
+                ),
+            )
+            first = engine.decide(seen)
+            assert "does not fit yet" in dict(first.waiting)["big"]
+        # None has come for as long as one may take.
+        given_up = engine.decide(stage.later(seen, first, arriving.WAIT_S))
+        assert str(stage.one(given_up, Kind.FORM).forming[0].topology) == "4x8x8"
 
     def test_nobody_is_disturbed_for_it(self):
         there = builders.slice_of("low", "4x4x8", "b1-c00", "b1-c01")

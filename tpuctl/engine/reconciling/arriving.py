@@ -7,7 +7,6 @@ for is worth waiting for.
 from __future__ import annotations
 
 import datetime
-import math
 from typing import TYPE_CHECKING
 
 from tpuctl.engine.health import verdicts
@@ -24,8 +23,10 @@ if TYPE_CHECKING:
 COMING_UP_S = 900.0
 """Nodes of a pool register one after the other; in a quarter of an hour all of them have."""
 WAIT_S = COMING_UP_S + estimates.LONGEST_CREATE_POOL_S
-"""What waits for cubes that come up waits no longer than this: by then they should have. Where creations wait
-for their turn, each turn adds what a creation may take."""
+"""What waits for cubes that come up waits no longer than this after the last one came: by then the next
+should have come."""
+LONGEST_WAIT_S = 12 * 3600.0
+"""And no longer than this in all: a block is set up in so long, four node pools at a time."""
 AWAITED = "cubes-coming"
 """Kind of sighting: a wanted slice will fit once cubes are up that are coming up."""
 NOT_WELL = frozenset({states.Verdict.UNHEALTHY, states.Verdict.INCOMPLETE, states.Verdict.UNKNOWN})
@@ -56,26 +57,20 @@ def free(view: View) -> tuple[fleet.Cube, ...]:
 def expected(draft: Draft) -> frozenset[str]:
     """Ids of cubes that will be up in a while, with those whose node pool this decision creates.
 
-    Creations that wait only for their turn count as long as another one is under way.
+    Creations that wait only for their turn count: others are under way.
     """
-    ids = {cube.id for cube in draft.arriving}
-    ids.update(sub_block for sub_block, is_queued in _created(draft) if not is_queued)
-    return frozenset(ids).union(_queued(draft)) if ids else frozenset()
+    return frozenset({cube.id for cube in draft.arriving}.union(_created(draft)))
 
 
-def _created(draft: Draft) -> Iterator[tuple[str, bool]]:
-    """Sub-blocks whose node pool is to be made, and whether its creation only waits for its turn."""
+def _created(draft: Draft) -> Iterator[str]:
+    """Sub-blocks whose node pool is to be made, now or when its turn comes."""
     known = draft.view.snapshot.cubes_by_id
     for action in draft.actions:
         if action.kind is not reconciling.ActionKind.CREATE_POOL or action.pool is None:
             continue
         waits = action.stopped_by.startswith("pool operations")
         if action.pool.sub_block in known and (waits or not action.stopped_by):
-            yield action.pool.sub_block, waits
-
-
-def _queued(draft: Draft) -> frozenset[str]:
-    return frozenset(sub_block for sub_block, is_queued in _created(draft) if is_queued)
+            yield action.pool.sub_block
 
 
 def may_wait(draft: Draft, subject: str) -> bool:
@@ -84,8 +79,7 @@ def may_wait(draft: Draft, subject: str) -> bool:
 
 
 def waits_until(draft: Draft, subject: str) -> datetime.datetime:
-    """The end of its patience, by what is to be made at present."""
-    at_once = max(draft.view.spec.budgets.pool_operations_in_flight, 1)
-    turns = math.ceil(len(_queued(draft)) / at_once)
-    wait_s = WAIT_S + turns * estimates.LONGEST_CREATE_POOL_S
-    return draft.ledger.see(AWAITED, subject).since + datetime.timedelta(seconds=wait_s)
+    """The end of its patience, if no other cube comes."""
+    last = draft.ledger.see(AWAITED, f"{subject} with {draft.cubes_up} cubes").since
+    first = draft.ledger.see(AWAITED, subject).since
+    return min(last + datetime.timedelta(seconds=WAIT_S), first + datetime.timedelta(seconds=LONGEST_WAIT_S))

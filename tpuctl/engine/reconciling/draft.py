@@ -43,6 +43,8 @@ class Draft:
         """Block -> the most urgent of its slices that is down for want of a cube."""
         self.arriving = arriving.free(view)
         """Cubes that are coming up."""
+        self.cubes_up = sum(bool(cube.hosts) for cube in view.snapshot.cubes)
+        """Cubes that have nodes."""
         self._claims: list[operations.Claim] = [
             operations.Claim(cube_id, "repair of tpuctl is open or has just ended")
             for cube_id in sorted(view.repairing)
