@@ -77,6 +77,8 @@ def test_the_form_of_a_cycle_is_a_contract(stage):
         "results",
         "notDone",
         "waiting",
+        "repairs",
+        "repairsToApprove",
         "repairsWaiting",
         "breakerTripped",
     ]
@@ -235,6 +237,7 @@ def test_status_tells_whether_somebody_looks_after_the_fleet(stage):
         "queue",
         "waiting",
         "stuck",
+        "toApprove",
         "recommendations",
         "pause",
         "breaker",

@@ -242,8 +242,9 @@ def test_an_open_operation_on_the_cube_comes_first() -> None:
 
 
 def test_the_loop_swaps_and_makes_pools_itself_where_that_is_allowed() -> None:
-    allowed = worlds.spec(failover=worlds.ALLOW, reprovision=worlds.ALLOW)
-    found = under_slice(silent(), "c3", fleet_spec=allowed)
+    train = declared.WantedSlice(name="train", shapes=(topology.parse("4x4x8"),))
+    allowed = worlds.spec(train, failover=worlds.ALLOW, reprovision=worlds.ALLOW)
+    found = under_slice(worlds.without_chips(), "c3", fleet_spec=allowed)
     assert remedies(found) == [("failover", "train")]
     assert remediation.review(found, []).opened == ()
     asked = dataclasses.replace(found, mode=declared.Mode.RECOMMEND)

@@ -9,7 +9,7 @@ import pytest
 from tests.ops import repair_scenes as scenes
 from tests.ops.conftest import Killed, Recorder, scene_of, whole
 from tpuctl.cli.rehearsal import Rehearsal
-from tpuctl.model import declared, errors, fleet, repairs
+from tpuctl.model import declared, errors, fleet, records, repairs
 from tpuctl.ops import ports as ports_module
 from tpuctl.ops import repairs as ops
 from tpuctl.ops.repairs import registry
@@ -155,7 +155,8 @@ def test_a_report_that_dies_anywhere_is_made_once_and_its_cube_is_held_once(smal
         assert scenes.reports(small, host) <= 1
         loop.until(lambda _review: [one.step for one in loop.items] == [Step.REPORTED])
         assert scenes.reports(small, host) == 1
-        assert [claim.cube_id for claim in whole(small).claims] == [host.cube_id]
+        [held] = small.ports.records.list(records.HOLD)
+        assert records.read_hold(held.text, held.name).cube_id == host.cube_id
         ops.cancel(small.ports, Recorder(), item.id, reason="next")
         for claim_record in small.ports.records.list("hold"):
             small.ports.records.delete(claim_record)

@@ -50,6 +50,10 @@ def cycle_plain(outcome: outcomes.Outcome, mode: declared.Mode) -> dict[str, Any
             {"id": action.id, "stoppedBy": action.stopped_by} for action in actions if action.stopped_by
         ],
         "waiting": [] if decision is None else waiting_plain(decision.waiting),
+        "repairs": []
+        if reviewed is None
+        else [{"repair": one.item.id, "done": one.text} for one in reviewed.executed],
+        "repairsToApprove": [] if reviewed is None else list(reviewed.to_approve),
         "repairsWaiting": repairs_waiting_plain(() if reviewed is None else reviewed.waiting),
         "breakerTripped": None if decision is None else decision.memory.tripped is not None,
     }

@@ -34,6 +34,7 @@ def show_status(found: status_module.Status, fmt: output.Format | None) -> int:
             "queue": list(found.queue),
             "waiting": list(found.waiting),
             "stuck": list(found.stuck),
+            "toApprove": list(found.to_approve),
             "recommendations": reconcile_views.recommendations_plain(found.recommendations),
             "pause": _pause_plain(found),
             "breaker": None
@@ -93,6 +94,7 @@ def _rows(found: status_module.Status, troubles: Sequence[str]) -> list[tuple[st
         ("To do", found.queue),
         ("Waiting", found.waiting),
         ("Stuck", found.stuck),
+        ("To approve", found.to_approve),
         ("Recommended", advice),
     )
     return [*rows, *((title, _listed(items)) for title, items in lists if items)]

@@ -56,7 +56,7 @@ def state(item: repairs.Item) -> str:
 
 def hits(blast: repairs.Blast) -> str:
     """The blast radius in a few words."""
-    if not blast.pods and not blast.slices:
+    if not blast.is_on_work:
         return f"{blast.chips} idle chips"
     return f"{blast.pods} pods of {', '.join(blast.slices) or 'no slice'}"
 

@@ -8,8 +8,12 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.model import topology  # noqa: TC001 - the codec resolves annotations at run time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HOUR_S = 3600.0
 
@@ -267,10 +271,35 @@ def is_open(windows: tuple[Window, ...], now: datetime.datetime) -> bool:
 
 
 def _covers(window: Window, now: datetime.datetime) -> bool:
+    return any(0 <= (now - start).total_seconds() < window.length_s for start in _starts(window, now))
+
+
+class Opening(NamedTuple):
+    """One time that a window is open (UTC)."""
+
+    starts_at: datetime.datetime
+    ends_at: datetime.datetime
+
+
+def next_window(windows: tuple[Window, ...], after: datetime.datetime) -> Opening | None:
+    """The first window that opens after `after` (UTC), which is not one that is open then; None without any.
+
+    Of several that open together, the one that stays open longest.
+    """
+    found = [
+        Opening(start, start + datetime.timedelta(seconds=window.length_s))
+        for window in windows
+        for start in _starts(window, after)
+        if start > after
+    ]
+    return min(found, key=lambda one: (one.starts_at, after - one.ends_at), default=None)
+
+
+def _starts(window: Window, around: datetime.datetime) -> Iterator[datetime.datetime]:
+    """When it begins in the week before a moment and the week after it."""
     days = [*Weekday]
-    for back in range(8):
-        midnight = (now - datetime.timedelta(days=back)).replace(hour=0, minute=0, second=0, microsecond=0)
-        start = midnight + datetime.timedelta(minutes=window.start_minute)
-        if days[midnight.weekday()] in window.days and 0 <= (now - start).total_seconds() < window.length_s:
-            return True
-    return False
+    for offset in range(-7, 8):
+        day = around + datetime.timedelta(days=offset)
+        if days[day.weekday()] in window.days:
+            midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
+            yield midnight + datetime.timedelta(minutes=window.start_minute)

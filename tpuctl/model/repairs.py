@@ -105,9 +105,21 @@ class Blast(NamedTuple):
     pods: int
     """Unfinished pods that end."""
     hosts: int
+    """Hosts that it is done to. A slice that loses one of its hosts is interrupted as a whole."""
     chips: int
+    """Chips of the running work that it interrupts; where there is no work at all, of the hosts."""
     owners: tuple[str, ...] = ()
     """`16 pods of default/Job/train`."""
+
+    @property
+    def is_on_work(self) -> bool:
+        """If true, slices or pods are there, though the slices may be down."""
+        return bool(self.slices or self.pods)
+
+    @property
+    def interrupted_chips(self) -> int:
+        """Chips of running work that it interrupts: what the budget of disruption counts."""
+        return self.chips if self.is_on_work else 0
 
     def __str__(self) -> str:
         def count(number: int, noun: str) -> str:
@@ -117,8 +129,8 @@ class Blast(NamedTuple):
             (
                 count(len(self.slices), "slice"),
                 count(self.pods, "running pod"),
-                count(self.hosts, "host"),
-                count(self.chips, "chip"),
+                count(self.hosts, "host") + (" touched" if self.is_on_work else ""),
+                count(self.chips, "chip") + (" interrupted" if self.is_on_work else ""),
             )
         )
 
@@ -220,8 +232,10 @@ class Item:
     case: Case
     state: State
     proposed_at: datetime.datetime
-    """When it was proposed as it stands now: an escalation begins anew."""
+    """When it was proposed as it stands now: an escalation begins anew, and what has to be approved again."""
     expires_at: datetime.datetime
+    """When it is over if it has not begun. What was approved and waits for a maintenance window lasts to the
+    end of the next one."""
     approvals_needed: int
     """0: the policy allows it without asking."""
     approvals: tuple[Approval, ...] = ()

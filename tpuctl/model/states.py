@@ -34,6 +34,11 @@ class SliceState(enum.StrEnum):
         """If true, it will not become ready by waiting (a retry annotation apart)."""
         return self in (SliceState.FAILED, SliceState.CREATION_FAILED)
 
+    @property
+    def may_run(self) -> bool:
+        """If true, work may run on it: where nobody knows, that is assumed."""
+        return self.is_ready or self is SliceState.UNKNOWN
+
 
 class PartitionState(enum.StrEnum):
     """The value of a node label `cloud.google.com/gke-tpu-partition-<shape>-state`."""

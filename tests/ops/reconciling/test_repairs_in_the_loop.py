@@ -10,7 +10,7 @@ from tests.ops.conftest import Recorder, whole
 from tests.ops.reconciling.conftest import World, spec_of, wanted, world_of
 from tpuctl.model import declared, repairs
 from tpuctl.ops import repairs as repairing
-from tpuctl.ops.reconciling import history, memory, pauses
+from tpuctl.ops.reconciling import history, memory, pauses, status
 
 if TYPE_CHECKING:
     from tpuctl.cli.rehearsal import Rehearsal
@@ -43,12 +43,20 @@ def test_a_repair_is_proposed_once_and_waits_for_a_person(hung: World) -> None:
         hung.cycles(3)
     assert [write for write in writes if not write.is_lead] == []
     assert hung.hooks.events() == ["repair-recommended"]
+    # Who reads only what the loop says, or its status, learns of it too.
+    assert hung.outcomes[-1].sentence.endswith("; 1 repair waits for a yes (tpuctl repair list).")
+    [told] = status.read(hung.ports).to_approve
+    assert told == f"{item.id}: reboot {item.case.target}; tpuctl repair show {item.id}"
 
 
 def test_what_a_person_approved_is_carried_out_by_the_loop(hung: World) -> None:
     item = proposed(hung)
     pauses.pause(hung.ports, reason="wait")
-    repairing.approve(hung.ports, hung.reporter, item.id)
+    repairing.approve(hung.ports, hung.reporter, item.id, reason="seen on the console")
+    said = history.read(hung.ports)[-1]
+    assert said.text == f"reboot {item.case.target}: approved (seen on the console)"
+    assert (said.subject, said.result) == (f"repair/{item.id}", "told")
+    assert status.read(hung.ports).to_approve == ()
     with hung.writes() as writes:
         hung.cycles(2)
     assert [write.path for write in writes if write.path.endswith("/reset")] == []
@@ -56,7 +64,9 @@ def test_what_a_person_approved_is_carried_out_by_the_loop(hung: World) -> None:
     with hung.writes() as writes:
         found = hung.cycle()
     assert [write.path for write in writes if write.path.endswith("/reset")] != []
-    assert len(found.reviewed.executed) == 1
+    [done] = found.reviewed.executed
+    assert found.sentence.endswith(f"; {done.text.rstrip('.')}.")
+    assert "nothing to do" not in found.sentence
     assert item.case.cube in found.view.repairing
     assert history.read(hung.ports)[-1].subject == f"repair/{item.id}"
     hung.cycles(40)
@@ -64,32 +74,62 @@ def test_what_a_person_approved_is_carried_out_by_the_loop(hung: World) -> None:
     assert whole(hung.scene).cubes_by_id[item.case.cube].ready_hosts == 16
 
 
-@pytest.mark.parametrize("chips", [0, 128])
-def test_a_repair_counts_against_the_budget_before_it_begins(
-    scene: Rehearsal, reporter: Recorder, chips: int
+def test_a_repair_under_a_slice_that_is_down_is_within_any_budget(
+    scene: Rehearsal, reporter: Recorder
 ) -> None:
+    """Nothing runs that it could interrupt."""
     world = world_of(scene, reporter, wanted("train", "4x4x8"))
     world.converge()
     item = world.slice("train")
-    crashed = whole(scene).cubes_of(item)[0].hosts[4].name
-    scene.simulator.inject("host-crash", crashed)
-    budgets = declared.Budgets(disrupted_chips_per_hour=chips)
+    scene.simulator.inject("host-crash", whole(scene).cubes_of(item)[0].hosts[4].name)
+    budgets = declared.Budgets(disrupted_chips_per_hour=0)
     off = declared.Remediation(failover=declared.Permission.OFF)
     world.wants(spec_of(scene, wanted("train", "4x4x8"), budgets=budgets, remediation=off))
     found = proposed(world)
-    assert found.case.blast.chips == 128
+    assert world.states() == {"train": "FAILED"}
+    assert (found.case.remedy, found.case.blast.slices, found.case.blast.interrupted_chips) == (
+        declared.Remedy.REBOOT,
+        ("train",),
+        0,
+    )
     repairing.approve(world.ports, world.reporter, found.id)
+    reviewed = world.cycle().reviewed
+    assert [(done.item.id, done.chips) for done in reviewed.executed] == [(found.id, 0)]
+    assert memory.load(world.ports, "test").memory.disruptions == ()
+
+
+@pytest.mark.parametrize("limit", [127, 128])
+def test_a_failover_of_a_running_slice_counts_all_of_it_before_it_begins(
+    scene: Rehearsal, reporter: Recorder, limit: int
+) -> None:
+    """The slice is taken apart as a whole, though only one of its cubes goes."""
+    world = world_of(scene, reporter, wanted("train", "4x4x8"))
+    world.converge()
+    before = world.slice("train")
+    budgets = declared.Budgets(disrupted_chips_per_hour=limit)
+    asked = declared.Remediation(failover=declared.Permission.RECOMMEND)
+    world.wants(spec_of(scene, wanted("train", "4x4x8"), budgets=budgets, remediation=asked))
+    world.advance(300)
+    world.cycle()
+    scene.simulator.inject("chip-error", whole(scene).cubes_of(before)[0].hosts[4].name)
+    item = proposed(world)
+    assert world.states() == {"train": "ACTIVE"}
+    assert (item.case.remedy, item.case.blast.hosts, item.case.blast.chips) == (
+        declared.Remedy.FAILOVER,
+        16,
+        128,
+    )
+    repairing.approve(world.ports, world.reporter, item.id)
     with world.writes() as writes:
         reviewed = world.cycle().reviewed
-    kept = memory.load(world.ports, "test").memory
-    if chips:
-        assert [done.item.id for done in reviewed.executed] == [found.id]
-        assert [(entry.chips, entry.action) for entry in kept.disruptions] == [(128, f"repair/{found.id}")]
-        paths = [write.path for write in writes]
-        reset = next(path for path in paths if path.endswith("/reset"))
-        assert any(path.endswith(memory.RECORD) for path in paths[: paths.index(reset)])
+    counted = [(entry.chips, entry.action) for entry in memory.load(world.ports, "test").memory.disruptions]
+    if limit < item.case.blast.chips:
+        why = "disruption budget: it interrupts 128 chips, 127 are left in this hour"
+        assert reviewed.waiting == ((item.id, why),)
+        assert (counted, world.slice("train").uid) == ([], before.uid)
     else:
-        [(_, why)] = reviewed.waiting
-        assert why == "disruption budget: it interrupts 128 chips, 0 are left in this hour"
-        assert [write.path for write in writes if write.path.endswith("/reset")] == []
-        assert kept.disruptions == ()
+        assert [(done.item.id, done.chips) for done in reviewed.executed] == [(item.id, 128)]
+        assert counted == [(128, f"repair/{item.id}")]
+        steps = [(write.verb, write.path.rsplit("/", 1)[-1]) for write in writes]
+        assert steps.index(("update", memory.RECORD)) < steps.index(("delete", "train"))
+        assert item.case.cube not in world.slice("train").partition_ids

@@ -6,6 +6,7 @@ findings     what is wrong with hosts and node pools, and how sure that is
 failovers    cubes that must leave a slice before anything else is done to them
 ladder       attempts, cooldowns, refusals: which rung comes next
 cases        findings made into cases that a person can decide on
+beginning    which of them begin now, and what the others wait for
 progress     what has become of repairs that were begun
 reviewing    all of it: propose, withdraw, escalate, expire, begin
 """

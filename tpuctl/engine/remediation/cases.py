@@ -140,7 +140,8 @@ def _of_finding(
         return f"its node pool is under slice {staying[0].slice.name}"
     hosts = cube.hosts if host is None else (host,)
     radius = blast.of_hosts(world.snapshot, hosts)
-    running = [name for name in radius.slices if world.snapshot.slices_by_name[name].state.is_ready]
+    under = [world.snapshot.slices_by_name[name] for name in radius.slices]
+    running = [item for item in under if item.state.is_ready]
     return repairs.Case(
         ailment=finding.ailment,
         remedy=step.remedy,
@@ -154,7 +155,7 @@ def _of_finding(
         behavior=rule.behavior if step.remedy is Remedy.REMOVE else "",
         reason=finding.says,
         evidence=_evidence(world, cube, found, step.previous),
-        blast=_blast(radius),
+        blast=_blast(radius, hosts, under),
         cost=_cost(step.remedy),
         attempt=step.attempt,
         attempt_limit=world.spec.remediation.attempts,
@@ -169,7 +170,7 @@ def _failover(world: worlds.World, cube: fleet.Cube, answer: failovers.Failover)
     replacement = dict(plan.exchanges)[cube.id]
     judgement = world.judgement(cube)
     why = judgement.reasons[0] if judgement.reasons else plan.reasons[0]
-    hosts = len(cube.hosts)
+    found = findings.of_hosts(world, cube)
     return repairs.Case(
         ailment=answer.ailment,
         remedy=Remedy.FAILOVER,
@@ -179,13 +180,30 @@ def _failover(world: worlds.World, cube: fleet.Cube, answer: failovers.Failover)
         sub_block=_sub_block_name(cube),
         slice=item.name,
         reason=f"slice {item.name} lies on cube {cube.id}: {why}; cube {replacement} can take its place",
-        evidence=_evidence(world, cube, findings.of_hosts(world, cube), ()),
-        blast=repairs.Blast((item.name,), len(plan.restarted), hosts, hosts * topology.CHIPS_PER_HOST),
+        evidence=_evidence(world, cube, found, ()),
+        # Only the pods of this cube start again, but the whole slice is down until it has formed anew.
+        blast=repairs.Blast((item.name,), len(plan.restarted), len(cube.hosts), _running_chips(item)),
         cost=_cost(Remedy.FAILOVER),
         attempt_limit=world.spec.remediation.attempts,
+        why_person=_why_not_the_loop(world, cube, answer, found),
         voluntary=answer.ailment is Ailment.CUBE_DEGRADED,
         cordoned=_cordoned(cube),
     )
+
+
+def _why_not_the_loop(
+    world: worlds.World, cube: fleet.Cube, answer: failovers.Failover, found: Sequence[findings.Finding]
+) -> str:
+    """Why a person decides on a failover whatever the policy allows, and on what else if it is rejected."""
+    why = failovers.why_not_the_loop(world, cube, answer)
+    if not why:
+        return ""
+    stays = (failovers.Stays(answer.slice, "it was rejected"),)
+    needy = [finding for finding in found if finding.standing is Standing.NEEDS]
+    others = (_of_finding(world, cube, finding, found, stays) for finding in needy)
+    other = next((case for case in others if isinstance(case, repairs.Case)), None)
+    instead = "" if other is None else f"; whoever rejects it is asked about {other.remedy} of {other.target}"
+    return f"{why}{instead}"
 
 
 def _pool_name(cube: fleet.Cube) -> str:
@@ -200,9 +218,18 @@ def _cordoned(cube: fleet.Cube) -> tuple[str, ...]:
     return tuple(sorted(host.name for host in cube.hosts if not host.schedulable))
 
 
-def _blast(radius: blast.BlastRadius) -> repairs.Blast:
+def _blast(
+    radius: blast.BlastRadius, hosts: Sequence[fleet.Host], under: Sequence[fleet.Slice]
+) -> repairs.Blast:
+    """Of an act on hosts with these slices on them: slices that are down are not interrupted any more."""
     owners = tuple(f"{count} pods of {owner}" for owner, count in radius.owners)
-    return repairs.Blast(radius.slices, len(radius.pods), radius.hosts, radius.chips, owners)
+    chips = sum(map(_running_chips, under)) if under else radius.chips
+    return repairs.Blast(radius.slices, len(radius.pods), len(hosts), chips, owners)
+
+
+def _running_chips(item: fleet.Slice) -> int:
+    """Chips of running work that its end interrupts: none if it is down already."""
+    return item.topology.chips if item.topology is not None and item.state.may_run else 0
 
 
 def _cost(remedy: Remedy) -> repairs.Cost:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import swapping
+from tpuctl.engine.health import verdicts
 from tpuctl.engine.remediation import findings, ladder
 from tpuctl.model import health, repairs, states
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 Ailment = repairs.Ailment
 _BROKEN = frozenset({states.Verdict.UNHEALTHY, states.Verdict.INCOMPLETE})
+"""The loop swaps cubes of these verdicts by itself, and of no other."""
 
 
 class Failover(NamedTuple):
@@ -81,3 +83,23 @@ def _answer(world: worlds.World, cube: fleet.Cube, item: fleet.Slice, ailment: A
     if isinstance(found, swapping.Impossible):
         return Stays(item, f"slice {item.name} cannot be swapped: {found.why.value}")
     return Stays(item, f"slice {item.name} stays: no spare cube of its block can take the place")
+
+
+def why_not_the_loop(world: worlds.World, cube: fleet.Cube, answer: Failover) -> str:
+    """Why the loop does not swap the cube by itself, even where that is allowed; empty if it does.
+
+    It mends the slices of the fleet file, and it needs to know that the cube is broken: a host that only fell
+    silent proves nothing, as its work may still run.
+    """
+    item = answer.slice
+    wanted = world.wanted.get(item.name)
+    if wanted is None:
+        return f"the fleet file does not name slice {item.name}"
+    if item.topology not in wanted.shapes:
+        return f"the fleet file wants slice {item.name} in another shape"
+    if answer.ailment is Ailment.CUBE_DEGRADED or not cube.hosts:
+        return ""
+    verdict = verdicts.of(cube, world.policy, world.now).verdict
+    if verdict in _BROKEN:
+        return ""
+    return f"cube {cube.id} is {verdict}, which alone is no reason to take slice {item.name} apart"

@@ -13,7 +13,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from tpuctl.engine.health import hosts as host_evidence
-from tpuctl.engine.remediation import cases, findings, ladder, progress, rules
+from tpuctl.engine.remediation import beginning, cases, findings, ladder, progress, rules
 from tpuctl.model import declared, repairs
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Changes:
     """Trouble that gets no remedy, as people read it."""
     sightings: tuple[repairs.Sighting, ...] = ()
     repairing: frozenset[str] = frozenset()
-    """Cubes with a repair approved, under way or cooling."""
+    """Cubes with a repair under way or cooling, or with one that may begin any moment."""
     stuck: tuple[str, ...] = ()
     """What has been as it is for too long."""
 
@@ -62,7 +62,7 @@ def review(
     examined = {cube.id: cases.examine(world, cube) for cube in _looked_at(world, items)}
     judged = _all_judged(world, items, examined, signs or {})
     still = [item for item in judged if item.is_open]
-    begin, waiting = _to_begin(world, still, examined)
+    begin, waiting = beginning.to_begin(world, still, examined)
     opened = tuple(_proposals(world, examined, items))
     running = {item.case.cube for item in still if item.state is State.RUNNING}
     told = tuple(text for cube_id, one in examined.items() if cube_id not in running for text in one.says)
@@ -74,7 +74,7 @@ def review(
         waiting=waiting,
         told=told,
         sightings=sightings,
-        repairing=_repairing(world, still),
+        repairing=_repairing(world, still, examined),
         stuck=(*_stuck(still), *_kept_away(world, sightings, still)),
     )
 
@@ -116,6 +116,7 @@ def _judged(
         return item
     if item.state is State.RUNNING:
         return progress.judge(world, item, signs)
+    item = beginning.lasting(world, item)
     over = _over_by_itself(world, item)
     if over is not None:
         return over
@@ -191,97 +192,38 @@ def _renewed(world: worlds.World, item: repairs.Item, case: repairs.Case) -> rep
     """What a person decides on must be what is so; a yes does not cover more than was shown."""
     needed = approvals_needed(world, case)
     before = item.case
-    more = set(case.blast.slices) - set(before.blast.slices) or case.blast.pods > before.blast.pods
-    if item.state is State.APPROVED and not more:
-        return (
-            item
-            if needed <= item.approvals_needed
-            else _asked_again(item, case, needed, "the policy changed")
-        )
+    if item.state is State.APPROVED and _hits_more(before.blast, case.blast):
+        return _asked_again(world, item, case, needed, f"it would hit more than was approved: {case.blast}")
     if item.state is State.APPROVED:
-        return _asked_again(item, case, needed, f"it would hit more than was approved: {case.blast}")
+        enough = needed <= item.approvals_needed
+        return item if enough else _asked_again(world, item, case, needed, "the policy changed")
     weighs = (before.blast, before.why_person, before.ailment, before.attempt, item.approvals_needed)
     if weighs == (case.blast, case.why_person, case.ailment, case.attempt, needed):
         return item
     return dataclasses.replace(item, case=case, approvals_needed=needed)
 
 
-def _asked_again(item: repairs.Item, case: repairs.Case, needed: int, why: str) -> repairs.Item:
+def _hits_more(before: repairs.Blast, now: repairs.Blast) -> bool:
+    return bool(
+        set(now.slices) - set(before.slices)
+        or now.pods > before.pods
+        or now.interrupted_chips > before.interrupted_chips
+    )
+
+
+def _asked_again(
+    world: worlds.World, item: repairs.Item, case: repairs.Case, needed: int, why: str
+) -> repairs.Item:
     return dataclasses.replace(
         item,
         case=case,
         state=State.PROPOSED,
+        proposed_at=world.now,
+        expires_at=_expiry(world),
         approvals=(),
         approvals_needed=max(needed, 1),
         note=f"it has to be approved again: {why}",
     )
-
-
-# -- beginning ---------------------------------------------------------------------------------------------
-
-
-def _to_begin(
-    world: worlds.World, items: Sequence[repairs.Item], examined: Mapping[str, cases.Examined]
-) -> tuple[tuple[repairs.Item, ...], tuple[tuple[str, str], ...]]:
-    """Items to carry out now. The budget counts what runs, taken from the items themselves."""
-    budget = world.spec.budgets.cubes_in_repair_per_block
-    running = {item.id: item for item in items if item.state is State.RUNNING}
-    begin = [item for item in running.values() if must_go_on(item)]
-    waiting = []
-    agreed = [item for item in items if _is_agreed(world, item)]
-    for item in sorted(agreed, key=lambda one: (not _is_failover(one), one.proposed_at, one.id)):
-        why = _why_not_now(world, item, examined) or _in_the_way(item, tuple(running.values()), budget)
-        if why:
-            waiting.append((item.id, why))
-        else:
-            begin.append(item)
-            running[item.id] = item
-    return tuple(begin), tuple(waiting)
-
-
-def _in_the_way(item: repairs.Item, running: Sequence[repairs.Item], budget: int) -> str:
-    """Another repair of the cube, or too many in its block. A host that Google repairs is in nobody's way."""
-    case = item.case
-    beside = [one for one in running if one.case.cube == case.cube and one.step is not repairs.Step.REPORTED]
-    if beside:
-        return f"repair {beside[0].id} of the same cube is under way"
-    if _is_failover(item):
-        return ""  # it takes no cube out of use that was in use
-    cubes = {one.case.cube for one in running if one.case.block == case.block and not _is_failover(one)}
-    if len(cubes | {case.cube}) > budget:
-        return f"{len(cubes)} cubes of block {case.block} are in repair, the budget is {budget}"
-    return ""
-
-
-def must_go_on(item: repairs.Item) -> bool:
-    """If true, it was interrupted: a step was announced or prepared, and not written down as done."""
-    return item.state is State.RUNNING and (item.step.is_open_ended or item.step is repairs.Step.HELD)
-
-
-def _is_failover(item: repairs.Item) -> bool:
-    return item.case.remedy is Remedy.FAILOVER
-
-
-def _is_agreed(world: worlds.World, item: repairs.Item) -> bool:
-    if world.mode is declared.Mode.OBSERVE:
-        return False
-    allowed = item.state is State.PROPOSED and item.approvals_needed == 0
-    return item.state is State.APPROVED or allowed
-
-
-def _why_not_now(world: worlds.World, item: repairs.Item, examined: Mapping[str, cases.Examined]) -> str:
-    cube = world.cube_of(item.case)
-    found = examined[cube.id] if cube is not None else None
-    if found is None or all(case.key != item.case.key for case in found.cases):
-        return f"not sure any more: {found.says[0] if found is not None and found.says else 'look again'}"
-    if (
-        item.state is State.PROPOSED
-        and (world.now - item.proposed_at).total_seconds() < world.policy.settle_s
-    ):
-        return "it has to be seen again first"
-    if item.case.voluntary and not declared.is_open(world.spec.windows, world.now):
-        return "it interrupts work, and no maintenance window is open"
-    return ""
 
 
 # -- new ones ----------------------------------------------------------------------------------------------
@@ -308,7 +250,8 @@ def _overlap(case: repairs.Case, other: repairs.Case) -> bool:
 
 
 def _does_the_loop(world: worlds.World, case: repairs.Case) -> bool:
-    """A pool without any node disturbs nobody: the loop makes it again without asking."""
+    """What it would not do has a reason for a person. A pool without any node disturbs nobody: the loop makes
+    it again without asking."""
     allowed = world.spec.remediation.permission(case.remedy) is declared.Permission.ALLOW
     allowed |= case.ailment is repairs.Ailment.POOL_ERROR
     return allowed and case.remedy in LOOP_DOES and world.mode is declared.Mode.ACT and not case.why_person
@@ -348,8 +291,14 @@ def _expiry(world: worlds.World) -> datetime.datetime:
 # -- what others must know ---------------------------------------------------------------------------------
 
 
-def _repairing(world: worlds.World, items: Sequence[repairs.Item]) -> frozenset[str]:
-    agreed = {item.case.cube for item in items if item.state in (State.APPROVED, State.RUNNING)}
+def _repairing(
+    world: worlds.World, items: Sequence[repairs.Item], examined: Mapping[str, cases.Examined]
+) -> frozenset[str]:
+    agreed = {
+        item.case.cube
+        for item in items
+        if item.state is State.RUNNING or beginning.may_begin(world, item, examined)
+    }
     cooling = {rung.cube for rung in world.ledger.rungs if ladder.cooling_until(world, rung.cube) is not None}
     return frozenset(agreed | cooling)
 

@@ -54,7 +54,8 @@ RULES = {
     for rule in (
         Rule(
             Ailment.CUBE_BROKEN,
-            "a cube under a slice lacks hosts or is unhealthy, and a spare can take its place",
+            "a cube under a slice lacks hosts, is unhealthy, or a host of it needs a remedy (then a person "
+            "decides), and a spare can take its place",
             0.0,
             (Remedy.FAILOVER,),
         ),

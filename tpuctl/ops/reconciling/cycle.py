@@ -7,10 +7,11 @@ import datetime
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import reconciling as engine
-from tpuctl.model import declared, errors, reconciling
+from tpuctl.model import errors, reconciling
 from tpuctl.ops.reconciling import acting, gates, leadership, memory, outcomes, telling, views
 from tpuctl.ops.reconciling import desk as desks
 from tpuctl.ops.reconciling import settings as settings_module
+from tpuctl.ops.repairs import reviewing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,8 +44,10 @@ def look(
     settings: settings_module.Settings,
     view: engine.View,
 ) -> Planned:
-    """Decide on a view and write nothing."""
-    reviewed = _reviewed(ports, reporter, settings, view, declared.Mode.OBSERVE, lambda _item: "")
+    """Decide on a view and write nothing: what a full cycle on it would come to."""
+    reviewed = _reviewed(ports, reporter, settings, view, None)
+    if reviewed is not None and _is_held(view):
+        reviewed = dataclasses.replace(reviewed, opened=(), due=(), closed=())
     view = _with_repairs(view, reviewed)
     return Planned(view=view, decision=engine.decide(view), reviewed=reviewed)
 
@@ -83,7 +86,7 @@ def quiet(planned: Planned, number: int) -> Outcome:
     return Outcome(
         cycle=cycle_id(planned.view, number),
         at=planned.view.now,
-        sentence=_sentence(planned.decision, (), None),
+        sentence=_sentence(planned.decision, (), None, planned.reviewed),
         decision=planned.decision,
         view=planned.view,
         reviewed=planned.reviewed,
@@ -135,9 +138,8 @@ class _Cycle:
     def _review(self) -> values.Review | None:
         """Repairs first: what they hold on to is nobody else's. After one was carried out, look again."""
         # Like everything else they are not carried out on a first look, and not while paused.
-        is_held = self._view.memory.observed_at is None or self._view.pause is not None
-        mode = declared.Mode.OBSERVE if is_held else self._settings.mode
-        reviewed = _reviewed(self._ports, self._reporter, self._settings, self._view, mode, self._may_act)
+        may_act = None if _is_held(self._view) else self._may_act
+        reviewed = _reviewed(self._ports, self._reporter, self._settings, self._view, may_act)
         if reviewed is not None and reviewed.executed:
             observed = views.observe(self._ports, self._settings, self._view)
             self._view, self._loaded = observed
@@ -147,7 +149,7 @@ class _Cycle:
 
     def _may_act(self, item: repairs.Item) -> str:
         """The breaker and the budget of disruption hold for repairs too; what they take counts before."""
-        kept, now, chips = self._loaded.memory, self._view.now, item.case.blast.chips
+        kept, now, chips = self._loaded.memory, self._view.now, item.case.blast.interrupted_chips
         tripped = kept.tripped or engine.decide(self._view).memory.tripped
         if tripped is not None:
             return f"breaker: {tripped.why}"
@@ -200,7 +202,7 @@ class _Cycle:
         outcome = Outcome(
             cycle=self._id,
             at=self._view.now,
-            sentence=_sentence(decision, results, failure),
+            sentence=_sentence(decision, results, failure, reviewed),
             decision=decision,
             results=results,
             view=self._view,
@@ -280,7 +282,7 @@ def told(
         interval_s=settings.interval_s,
         fleet=settings.spec.name,
         spec_digest=settings.spec_digest,
-        sentence=_sentence(decision, tuple(results), None),
+        sentence=_sentence(decision, tuple(results), None, reviewed),
         pending=tuple(pending),
         waiting=tuple(f"{name}: {why}" for name, why in decision.waiting),
         stuck=(*_unread(settings), *(() if reviewed is None else reviewed.stuck)),
@@ -303,13 +305,20 @@ def _reviewed(
     reporter: ports_module.Reporter,
     settings: settings_module.Settings,
     view: engine.View,
-    mode: declared.Mode,
-    may_act: Callable[[repairs.Item], str],
+    may_act: Callable[[repairs.Item], str] | None,
 ) -> values.Review | None:
+    """Repairs, judged as the loop's mode demands; without `may_act` nothing is written."""
     if settings.review is None:
         return None
-    seen = settings_module.Seen(view.snapshot, settings.spec, settings.policy, mode, view.now)
+    seen = settings_module.Seen(view.snapshot, settings.spec, settings.policy, settings.mode, view.now)
+    if may_act is None:
+        return reviewing.look(ports, reporter, seen)
     return settings.review(ports, reporter, seen, settings.hooks, may_act=may_act)
+
+
+def _is_held(view: engine.View) -> bool:
+    """If true, repairs are only looked at: on a first look, or while the loop is paused."""
+    return view.memory.observed_at is None or view.pause is not None
 
 
 def _with_repairs(view: engine.View, reviewed: values.Review | None) -> engine.View:
@@ -325,9 +334,23 @@ def _sentence(
     decision: reconciling.Decision | None,
     results: tuple[Result, ...],
     failure: errors.TpuctlError | None,
+    reviewed: values.Review | None,
 ) -> str:
     parts = [] if decision is None else [decision.sentence.rstrip(".")]
-    parts.append(outcomes.counted(results))
+    told = () if reviewed is None else _of_repairs(reviewed)
+    if told:
+        parts = [part.removesuffix("; nothing to do") for part in parts]
+    parts += [*told, outcomes.counted(results)]
     if failure is not None:
         parts.append(f"the cycle ended early: {failure.message}".rstrip("."))
     return "; ".join(part for part in parts if part) + "."
+
+
+def _of_repairs(reviewed: values.Review) -> tuple[str, ...]:
+    """What repairs add to the sentence of a cycle: what was done, and what a person is to say yes to."""
+    done = tuple(one.text.rstrip(".") for one in reviewed.executed)
+    count = len(reviewed.to_approve)
+    if not count:
+        return done
+    wait = "1 repair waits" if count == 1 else f"{count:,} repairs wait"
+    return (*done, f"{wait} for a yes (tpuctl repair list)")

@@ -8,7 +8,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.model import codec, reconciling, repairs
+from tpuctl.model import codec, reconciling
 
 if TYPE_CHECKING:
     import datetime
@@ -64,12 +64,10 @@ class Planned:
         """If true, carrying it out would write nothing.
 
         A repair that runs is looked after by the cycles that read everything anew in any case: it may run for
-        days. What people have agreed to begins at once.
+        days. What people have agreed to begins at once, unless it waits for a window.
         """
         found = self.reviewed
-        repairs_rest = found is None or not (
-            found.opened or found.closed or any(item.state is repairs.State.APPROVED for item in found.items)
-        )
+        repairs_rest = found is None or not (found.opened or found.closed or found.due)
         return repairs_rest and not self.decision.to_do and self.decision.memory == self.view.memory
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tpuctl.model import errors, fleet, reconciling
 from tpuctl.ops import journal, locking
 from tpuctl.ops.reconciling import leadership, memory, pauses
+from tpuctl.ops.repairs import registry, values
 
 if TYPE_CHECKING:
     import datetime
@@ -45,6 +46,8 @@ class Status:
     stuck: tuple[str, ...]
     """What does not come forward by itself: failed attempts, operations and repairs that stopped, a declared
     state that cannot be read anew."""
+    to_approve: tuple[str, ...]
+    """Repairs that wait for a person to say yes, each with what it is."""
     recommendations: tuple[reconciling.Recommendation, ...]
     pause: reconciling.Pause | None
     pause_seen: bool
@@ -81,11 +84,22 @@ def read(ports: ports_module.Ports, *, max_age_s: float | None = None) -> Status
         queue=told.pending if told is not None else (),
         waiting=told.waiting if told is not None else (),
         stuck=(*_failing(kept), *_stopped(ports), *(told.stuck if told is not None else ())),
+        to_approve=_to_approve(ports),
         recommendations=kept.recommendations,
         pause=pause,
         pause_seen=pause is not None and told is not None and told.paused,
         tripped=kept.tripped,
         observed_at=observed_at,
+    )
+
+
+def _to_approve(ports: ports_module.Ports) -> tuple[str, ...]:
+    """What cannot be read is told by `repair list`."""
+    items, _ = registry.list_readable(ports)
+    return tuple(
+        f"{item.id}: {item.case.remedy} {item.case.target}; tpuctl repair show {item.id}"
+        for item in items
+        if values.waits_for_a_person(item)
     )
 
 

@@ -3,7 +3,7 @@
 values      what a review is given and what it gives back
 registry    items and the ledger, kept in the cluster
 looking     what besides the snapshot has to be known: VMs, remote operations
-reviewing   one review, called in each cycle of the loop
+reviewing   one review, called in each cycle of the loop, or a mere look at what it would come to
 executing   carry out one item, step by step
 answering   what people say to an item: approve, reject, cancel
 """
@@ -11,7 +11,7 @@ answering   what people say to an item: approve, reject, cancel
 from tpuctl.engine.remediation.rules import NOTHING, RULES, Rule
 from tpuctl.ops.repairs.answering import Answer, approve, cancel, reject
 from tpuctl.ops.repairs.registry import find, list_closed, list_open, list_readable
-from tpuctl.ops.repairs.reviewing import SOURCES, review
+from tpuctl.ops.repairs.reviewing import SOURCES, look, review
 from tpuctl.ops.repairs.values import Executed, Hooks, MayAct, Review, Situation
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "list_closed",
     "list_open",
     "list_readable",
+    "look",
     "reject",
     "review",
 ]

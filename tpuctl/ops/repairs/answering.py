@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine.health import hosts as host_evidence
-from tpuctl.model import declared, errors, repairs
+from tpuctl.model import declared, errors, reconciling, repairs
+from tpuctl.ops.reconciling import history
 from tpuctl.ops.repairs import holds, registry
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ def approve(
             # From the yes on it has as long to begin as it had to be answered.
             span = item.expires_at - item.proposed_at
             changes |= {"state": State.APPROVED, "expires_at": now + span}
-        return Answer(entry.amended(fenced, **changes).item, changed=True)
+        answered = Answer(entry.amended(fenced, **changes).item, changed=True)
+        _remember(fenced, reporter, answered.item, now, who, "approved", reason)
+        return answered
 
 
 def reject(
@@ -92,7 +95,9 @@ def reject(
                 hint=f"stop it before its next step: tpuctl repair cancel {item.id} --reason TEXT",
             )
         ended = item.ended(State.REJECTED, now, reason.strip(), by=who)
-        return Answer(entry.replaced(fenced, ended).item, changed=True)
+        answered = Answer(entry.replaced(fenced, ended).item, changed=True)
+        _remember(fenced, reporter, answered.item, now, who, "rejected", reason)
+        return answered
 
 
 def cancel(
@@ -118,7 +123,27 @@ def cancel(
             others = registry.list_open(fenced)
             if holds.is_over(entry.item, others):
                 holds.take_off(fenced, item.case.cube)
+        _remember(fenced, reporter, entry.item, now, who, "cancelled", reason)
         return Answer(entry.item, changed=True)
+
+
+def _remember(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    item: repairs.Item,
+    at: datetime.datetime,
+    who: str,
+    answer: str,
+    reason: str,
+) -> None:
+    """Add it to the history; a failure is told, and undoes nothing."""
+    why = f" ({reason.strip()})" if reason.strip() else ""
+    text = f"{item.case.remedy} {item.case.target}: {answer}{why}"
+    told = reconciling.Entry(at, "", "", who, text, "told", f"repair/{item.id}")
+    try:
+        history.append(ports, (told,))
+    except errors.TpuctlError as error:
+        reporter.warn(f"the history was not written: {error.message}")
 
 
 def already_done(item: repairs.Item) -> str:

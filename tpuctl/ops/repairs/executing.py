@@ -163,6 +163,5 @@ class Executor:
             return entry.replaced(fenced, entry.item.ended(state, entry.record.observed_at, note))
 
     def _did(self, item: repairs.Item, text: str) -> None:
-        blast = item.case.blast
         self._reporter.step(f"repair {item.id}: {text}")
-        self.executed.append(values.Executed(item, text, blast.chips if blast.pods else 0))
+        self.executed.append(values.Executed(item, text, item.case.blast.interrupted_chips))

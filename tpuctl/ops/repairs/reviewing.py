@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SOURCES = tuple(fleet.SourceName)
 """What the snapshot must have been read from: everything."""
+RUNNING = repairs.State.RUNNING
 
 
 def review(
@@ -36,13 +37,33 @@ def review(
     Raises Unavailable if the snapshot lacks a source, DamagedRecord if a record cannot be read, LostLock; in
     none of these cases anything was decided on what is not known.
     """
+    turn = _turn(ports, reporter, situation, hooks, may_act)
+    return turn.looked() if situation.mode is declared.Mode.OBSERVE else turn.done()
+
+
+def look(
+    ports: ports_module.Ports, reporter: ports_module.Reporter, situation: values.Situation
+) -> values.Review:
+    """What a review would come to in this situation, judged as that would judge; nothing is written.
+
+    Raises what `review` raises, LostLock apart.
+    """
+    return _turn(ports, reporter, situation, None, values.nothing_against).looked()
+
+
+def _turn(
+    ports: ports_module.Ports,
+    reporter: ports_module.Reporter,
+    situation: values.Situation,
+    hooks: values.Hooks | None,
+    may_act: values.MayAct,
+) -> _Turn:
     missing = [source for source in SOURCES if not situation.snapshot.has(source)]
     if missing:
         raise errors.Unavailable(f"repairs cannot be reviewed without {', '.join(missing)}")
     found = registry.entries(ports)
     book = registry.load(ports)
-    turn = _Turn(ports, reporter, situation, hooks, may_act, found, book)
-    return turn.looked() if situation.mode is declared.Mode.OBSERVE else turn.done()
+    return _Turn(ports, reporter, situation, hooks, may_act, found, book)
 
 
 class _Turn:
@@ -74,10 +95,13 @@ class _Turn:
         _, changes = self._judged()
         changed = {item.id: item for item in changes.changed}
         items = [changed.get(item.id, item) for item in self._open()]
+        # Those that run are judged by the reviews that come in any case.
+        due = [item.id for item in (*changes.changed, *changes.begin) if item.state is not RUNNING]
         return values.Review(
             repairing=changes.repairing,
             items=(*(item for item in items if item.is_open), *changes.opened),
             opened=changes.opened,
+            due=tuple(sorted(set(due))),
             closed=tuple(item for item in items if not item.is_open),
             waiting=changes.waiting,
             told=changes.told,
@@ -99,7 +123,7 @@ class _Turn:
         closed = [entry.item for entry in self._entries.values() if not entry.item.is_open]
         self._put_away(world, changes.sightings)
         items = self._open()
-        busy = {item.case.cube for item in items if item.state is not repairs.State.PROPOSED}
+        busy = {item.case.cube for item in items if item.state is RUNNING}
         busy |= {item.case.cube for item in closed if item.rung(item.state, world.now).counts}
         return values.Review(
             repairing=changes.repairing | busy,

@@ -41,8 +41,13 @@ class Situation(Protocol):
 
     @property
     def mode(self) -> declared.Mode:
-        """OBSERVE writes nothing at all: for a first look, or a loop that is paused."""
+        """What is judged by; in OBSERVE nothing is ever written."""
         ...
+
+
+def waits_for_a_person(item: repairs.Item) -> bool:
+    """If true, nothing happens until somebody says yes: the policy does not allow it by itself."""
+    return item.state is repairs.State.PROPOSED and item.approvals_needed > 0
 
 
 MayAct = Callable[[repairs.Item], str]
@@ -57,7 +62,7 @@ class Executed(NamedTuple):
     text: str
     """One sentence."""
     chips: int
-    """Chips of running work that it interrupted, for the budget of disruption."""
+    """Chips of running work that it interrupted, as the budget of disruption counts them."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,10 +70,13 @@ class Review:
     """What came of a review."""
 
     repairing: frozenset[str] = frozenset()
-    """Cubes with a repair approved, under way or cooling: nothing else is to be done to them."""
+    """Cubes with a repair under way or cooling, or that may begin any moment: nothing else is to be done to
+    them."""
     items: tuple[repairs.Item, ...] = ()
-    """Open ones, as they are now; those of mode OBSERVE were not written down."""
+    """Open ones, as they are now; after a mere look, or in mode OBSERVE, they are not written down."""
     opened: tuple[repairs.Item, ...] = ()
+    due: tuple[str, ...] = ()
+    """After a mere look: ids of items that do not run yet and that a review would change, end or begin."""
     closed: tuple[repairs.Item, ...] = ()
     """Items that ended in this review."""
     executed: tuple[Executed, ...] = ()
@@ -79,6 +87,11 @@ class Review:
     """Trouble that gets no remedy."""
     stuck: tuple[str, ...] = ()
     """What has been as it is for too long; belongs in every report."""
+
+    @property
+    def to_approve(self) -> tuple[str, ...]:
+        """Ids of items that somebody has to say yes to."""
+        return tuple(item.id for item in self.items if waits_for_a_person(item))
 
     def in_repair(self, block: str) -> int:
         """Cubes of a block on which a repair runs; counted from the items, which are the truth."""
