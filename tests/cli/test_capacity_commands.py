@@ -104,7 +104,7 @@ def test_a_hold_is_named_and_its_release_suggested(offline):
     shown = offline("why-not", "-t", "4x4x20", "--block", "a", snapshot=held)
     assert shown.status == 8
     assert "hold by jo: burn-in" in shown.out
-    assert "release hold a05" in shown.out
+    assert "tpuctl cube release a05 --others" in shown.out
 
 
 def test_only_who_is_told_to_be_preemptible_is(offline, tpuctl):
@@ -185,6 +185,22 @@ def test_moves_are_weighed(offline):
     assert offline("defrag", "-t", "8x16x16").status == 8
 
 
+def test_a_moved_slice_keeps_its_priority_and_blocks_go_by_their_names(offline):
+    plain = busy_fleet()
+    slices = tuple(item._replace(priority=7) if item.name == "important" else item for item in plain.slices)
+    blocks = tuple(dataclasses.replace(block, name=f"res-{block.id}") for block in plain.blocks)
+    snapshot = dataclasses.replace(plain, slices=slices, blocks=blocks)
+    shown = offline("defrag", "-t", "8x8x8", snapshot=snapshot)
+    assert "tpuctl slice form important --topology 4x4x8 --priority 7 --cubes a05,a06" in shown.out
+    assert re.search(r"important  4x4x8 +128 +res-b +res-a", shown.out)
+    move = document(offline("defrag", "-t", "8x8x8", "-o", "json", snapshot=snapshot))["moves"][0]
+    assert (move["fromBlock"], move["fromBlockName"]) == ("b", "res-b")
+    assert (move["toBlock"], move["toBlockName"]) == ("a", "res-a")
+    asked = document(offline("why-not", "-t", "8x8x8", "-o", "json", snapshot=snapshot), 8)
+    moved = [one for way in asked["ways"] for one in way["actions"] if one["do"] == "move"]
+    assert moved[0]["detail"] == "to block res-a"
+
+
 def test_failures_and_repairs_are_imagined(offline, tpuctl):
     found = document(offline("what-if", "--fail", "a00", "--repair", "a03", "--add-block", "1", "-o", "json"))
     free = {block["id"]: block["freeCubes"] for block in found["after"]["blocks"]}
@@ -207,7 +223,10 @@ def test_spares(offline):
         ("a", 3, 1),
         ("b", 2, 1),
     ]
-    assert offline("spares", "--confidence", "2").status == 64
+    for wrong in ("2", "1", "0", "-0.5", "nan"):
+        refused = offline("spares", "--confidence", wrong)
+        assert refused.status == 64
+        assert "between 0 and 1" in refused.err
     assert offline("spares", "--failures-per-host-day", "0").status == 64
     assert len(offline("spares", "--no-headers").out.splitlines()) == 2
 

@@ -98,6 +98,12 @@ def test_remembered_names(prod):
     assert tab(prod, "tpuctl slice show ") == []
     assert tab(prod, "tpuctl cube show ") == ["c1", "c2"]
     assert tab(prod, "tpuctl slice form x --cubes c1,c") == ["c1,c1", "c1,c2"]
+    remember(prod, "prod", {"slices": ["train-a"], "pools": ["cube-1"]})
+    assert tab(prod, "tpuctl cube show cube-") == ["cube-1"]
+    assert tab(prod, "tpuctl health show cube-") == ["cube-1"]
+    assert tab(prod, "tpuctl capacity what-if --end x,tr") == ["x,train-a"]
+    assert tab(prod, "tpuctl capacity what-if --fail c") == ["c1", "c2", "cube-1"]
+    assert tab(prod, "tpuctl capacity simulate --figure isca") == ["isca4", "isca6"]
 
 
 def test_names_are_those_of_the_context_on_the_line(prod):

@@ -27,7 +27,7 @@ def test_the_steps_and_their_simulated_times(tpuctl):
     assert setup["result"].startswith("144 cubes set up: 143 full, 1 partial, 0 failed")
     formed = by_command["tpuctl slice form train-a --topology 8x16x16"]
     assert 40 <= formed["simulatedSeconds"] <= 55
-    assert "32 cubes" in formed["result"]
+    assert "32 cubes of block sim-reservation-block-0001  ACTIVE" in formed["result"]
     assert by_command[f"kubectl apply -f {demo._MANIFEST}"]["result"].startswith("job/train 512 of 512 pods")
     assert sum(step["wallSeconds"] for step in steps) < sum(step["simulatedSeconds"] for step in steps)
 

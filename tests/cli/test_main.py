@@ -99,7 +99,7 @@ def test_kubectl_plugin_calls_itself_so(tpuctl):
         ),
         (
             ["topology", "list", "--cubes", "0"],
-            "invalid value for '--cubes': input should be greater than or equal to 1",
+            "invalid value for '--cubes': expected 1 or more",
             "see `tpuctl topology list --help`",
         ),
         (
@@ -114,6 +114,37 @@ def test_usage_error(tpuctl, arguments, message, hint):
     result = tpuctl(*arguments)
     assert result.err.lower() == f"error: {message}\nhint: {hint}\n".lower()
     assert (result.status, result.out) == (64, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("nodepool delete", "NAME..."),
+        ("health check", "[CUBE|SLICE|BLOCK]..."),
+        ("sim faults clear", "[ID]..."),
+        ("context show", "[NAME]"),
+        ("reconcile apply", "[PLAN]"),
+        ("help", "[COMMAND]..."),
+        ("sim inject", "FAULT [TARGET]"),
+        ("topology list", ""),
+    ],
+)
+def test_usage_lines(tpuctl, command, wanted):
+    first = tpuctl(*command.split(), "--help").out.splitlines()[0]
+    assert first == f"Usage: tpuctl {command} [OPTIONS] {wanted}".rstrip()
+
+
+def test_numbers_and_spans_are_refused_in_our_words(tpuctl):
+    wrong = tpuctl("slice", "form", "x", "--chips", "many")
+    assert (wrong.status, "'--chips': expected a whole number" in wrong.err) == (64, True)
+    wrong = tpuctl("capacity", "simulate", "--load", "heavy")
+    assert (wrong.status, "'--load': expected a number" in wrong.err) == (64, True)
+    for span in ("90", "90s", "5m", "1.5h"):
+        # It is read; only there is no simulator.
+        assert tpuctl("sim", "advance", span).status == 5
+        assert tpuctl("sim", "inject", "maintenance", "c1", "--after", span, "--for", span).status == 5
+    wrong = tpuctl("sim", "advance", "soon")
+    assert (wrong.status, "'soon' is not a span of time" in wrong.err) == (64, True)
 
 
 def test_bad_choice_names_the_choices(tpuctl):

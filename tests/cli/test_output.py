@@ -61,7 +61,7 @@ def test_table_off_a_terminal_is_plain_and_whole(run):
     out, err = run(fmt=Format.TABLE, env={"COLUMNS": "20", "TERM": "dumb"})
     assert out == (
         "NAME     ID                                CHIPS\n"
-        "train-a  0123456789abcdef0123456789abcdef  2048\n"
+        "train-a  0123456789abcdef0123456789abcdef  2,048\n"
         "b        0123456789abcdeffedcba9876543210  64\n"
     )
     assert err == ""
@@ -69,8 +69,8 @@ def test_table_off_a_terminal_is_plain_and_whole(run):
 
 def test_wide_and_no_headers(run):
     out, _ = run(fmt=Format.WIDE, no_headers=True)
-    assert out.splitlines()[0] == "train-a  0123456789abcdef0123456789abcdef  2048  fine"
-    assert out.splitlines()[1].endswith("  64    -")
+    assert out.splitlines()[0] == "train-a  0123456789abcdef0123456789abcdef  2,048  fine"
+    assert out.splitlines()[1].endswith("  64     -")
 
 
 def test_terminal_shortens_ids_in_the_middle_and_keeps_them_apart(run):
@@ -78,17 +78,50 @@ def test_terminal_shortens_ids_in_the_middle_and_keeps_them_apart(run):
     rows = [line.split() for line in out.splitlines()[1:]]
     assert [row[1] for row in rows] == ["0123456...abcdef", "0123456...543210"]
     assert all(len(line) <= 32 for line in out.splitlines())
-    assert run(fmt=Format.WIDE, is_terminal=True, env={"COLUMNS": "32", "NO_COLOR": "1"})[0].count("...") == 0
+
+
+def test_a_terminal_too_narrow_for_all_columns_gets_fewer_and_is_told(run):
+    env = {"COLUMNS": "30", "NO_COLOR": "1"}
+    out, err = run(fmt=Format.WIDE, is_terminal=True, env=env)
+    assert out.splitlines()[0].split() == ["NAME", "ID", "CHIPS"]
+    assert all(len(line) <= 30 for line in out.splitlines())
+    assert err == "no room on this terminal for NOTE; a pipe, or -o json, has everything\n"
+    assert run(fmt=Format.WIDE, env=env)[0].splitlines()[0].split() == ["NAME", "ID", "CHIPS", "NOTE"]
+
+
+def test_sentences_and_lists_go_on_below_themselves():
+    cells = [["c1", "host down for 2,048 seconds", "train-a,train-b,train-c"], ["c2", "-", "x"]]
+    traits = [layout.Trait(), layout.Trait(), layout.Trait()]
+    paints = [[None] * 3, [None] * 3]
+    titles = ["CUBE", "WHY", "SLICES"]
+    lines, left_out = layout.table(cells, titles, paints, lambda text, _: text, width=46, traits=traits)
+    assert lines == [
+        "CUBE  WHY                  SLICES",
+        "c1    host down for 2,048  train-a,train-b,",
+        "      seconds              train-c",
+        "c2    -                    x",
+    ]
+    assert left_out == []
+    whole = [traits[0], layout.Trait(whole=True), traits[2]]
+    assert layout.fitted(cells, titles, whole, 46)[0][0][1] == "host down for 2,048 seconds"
+
+
+def test_what_is_to_be_kept_is_left_out_last():
+    cells = [["name", "x" * 30, "y" * 30, "z" * 30]]
+    traits = [layout.Trait(), layout.Trait(), layout.Trait(), layout.Trait(keep=True)]
+    assert layout.fitted(cells, ["A", "B", "C", "D"], traits, 70)[1] == [0, 1, 3]
+    assert layout.fitted(cells, ["A", "B", "C", "D"], traits, 40)[1] == [0, 3]
+    assert layout.fitted(cells, ["A", "B", "C", "D"], traits, 10)[1] == [0]
 
 
 def test_shortening_never_makes_two_ids_one():
     cells = [["aaaaaaaaXaaaaaaaa"], ["aaaaaaaaYaaaaaaaa"]]
-    assert layout.fitted(cells, ["ID"], [True], 9) == cells
+    assert layout.fitted(cells, ["ID"], [layout.Trait(shorten=True)], 9) == (cells, [0])
 
 
 def test_colour_only_where_asked(run):
     coloured, _ = run(fmt=Format.TABLE, is_terminal=True, env={"COLUMNS": "200"})
-    assert "\x1b[31m2048\x1b[0m" in coloured
+    assert "\x1b[31m2,048\x1b[0m" in coloured
     assert "\x1b[1mNAME\x1b[0m" in coloured
     assert "\x1b" not in run(fmt=Format.TABLE, env={"COLUMNS": "200"})[0]
 

@@ -162,3 +162,4 @@ def test_a_stuck_deletion_ends_at_the_timeout_that_was_given(tpuctl, scene):
     ended = tpuctl("slice", "deform", "train", "--yes", "--timeout", "2m")
     assert ended.status == 10
     assert "is not gone after 120 s" in ended.err
+    assert "finish it with: tpuctl operation resume deform-train; if it stays so for over 15 min" in ended.err

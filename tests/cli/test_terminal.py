@@ -165,6 +165,21 @@ def test_live_progress_leaves_nothing_behind():
     assert screen.streams.stdout.getvalue() == "result\n"
 
 
+def test_messages_break_between_words_but_commands_stay_whole():
+    screen = make(is_terminal=True, env={"COLUMNS": "40", "NO_COLOR": "1"})
+    screen.note("blast radius in context sim: 16 pods restart, 496 stay")
+    screen.error("no", hint="see: tpuctl operation show swap-train-a-0123456789")
+    assert err(screen).splitlines() == [
+        "blast radius in context sim: 16 pods",
+        "  restart, 496 stay",
+        "error: no",
+        "hint: see: tpuctl operation show swap-train-a-0123456789",
+    ]
+    piped = make(env={"COLUMNS": "40"})
+    piped.note("blast radius in context sim: 16 pods restart, 496 stay")
+    assert len(err(piped).splitlines()) == 1
+
+
 def test_dumb_terminal_gets_lines():
     assert isinstance(make(is_terminal=True, env={"TERM": "dumb"}).reporter(), progress.PlainReporter)
 

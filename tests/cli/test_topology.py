@@ -92,7 +92,7 @@ def test_list(tpuctl):
         "2x2x2     8      2      part of 1  tpu7x-16",
     ]
     assert len(lines) == 1 + len(topology.SUB_SLICE_SHAPES) + len(topology.cube_shapes())
-    assert lines[-1].split() == ["4x4x576", "9216", "2304", "144", "tpu7x-18432"]
+    assert lines[-1].split() == ["4x4x576", "9,216", "2,304", "144", "tpu7x-18432"]
 
 
 def test_list_by_cubes(tpuctl):

@@ -13,7 +13,7 @@ from tests.cli.reconcile_scene import FLEET, TRAIN
 from tests.ops import repair_scenes
 from tests.ops import test_repairs as repairs
 from tests.ops import test_swapping as swaps
-from tests.ops.conftest import Recorder, whole
+from tests.ops.conftest import whole
 from tpuctl.cli import main, rehearsal
 from tpuctl.ops import locking
 from tpuctl.sim import simulator
@@ -50,8 +50,7 @@ def delete_pool(_tpuctl, scene, _monkeypatch):
 
 
 def break_lock(_tpuctl, scene, _monkeypatch):
-    held = locking.held(scene.ports, Recorder(), locking.slice_lock("train"))
-    held.__enter__()  # its holder dies: nobody gives it back
+    scene.ports.leases.create(locking.slice_lock("train"), "jo@elsewhere:1", locking.DURATION_S)
     return ["lock", "break", locking.slice_lock("train"), "--reason", "dead laptop"]
 
 

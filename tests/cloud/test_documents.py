@@ -105,11 +105,21 @@ def test_cordon_taints_and_maintenance():
     document = manifests.node("n", labels={"cloud.google.com/scheduled-maintenance-time": "1767600000"})
     document["spec"] = {
         "unschedulable": True,
-        "taints": [{"key": "google.com/tpu"}, {"key": "node.kubernetes.io/unreachable"}],
+        "taints": [
+            {"key": "google.com/tpu"},
+            {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
+            {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
+            {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"},
+        ],
     }
     host = documents.node(document).host
     assert not host.schedulable
-    assert host.taints == ("node.kubernetes.io/unreachable",)
+    assert host.taints == ("node.kubernetes.io/unreachable",) * 3
+    assert host.told_taints == (
+        "node.kubernetes.io/unreachable:NoSchedule",
+        "node.kubernetes.io/unreachable:NoExecute",
+    )
+    assert host._replace(taint_effects=()).told_taints == ("node.kubernetes.io/unreachable",)
     assert host.maintenance_at == datetime.datetime(2026, 1, 5, 8, tzinfo=datetime.UTC)
 
 

@@ -235,13 +235,15 @@ def test_half_a_body_is_not_an_answer(world):
 
 
 def test_a_server_that_is_down(tmp_path):
-    clock = scripted.FakeClock()
-    kube = kube_module.Kube(scripted.context("http://127.0.0.1:1", tmp_path), clock)
-    with pytest.raises(
-        errors.Unavailable, match=r"cannot list nodes: 127.0.0.1:1 cannot be reached: Connection refused"
-    ):
+    clock, heard = scripted.FakeClock(), []
+    kube = kube_module.Kube(scripted.context("http://127.0.0.1:1", tmp_path), clock, tell=heard.append)
+    message = "cannot list nodes: 127.0.0.1:1 cannot be reached: Connection refused"
+    with pytest.raises(errors.Unavailable, match=message) as caught:
         listed(kube)
     assert clock.slept, "a restarting server is worth a few seconds"
+    assert heard == [f"{message}; trying again"]
+    for part in ("context 'test'", "tpuctl context show test", "tpuctl context use"):
+        assert part in caught.value.hint
 
 
 def test_a_server_that_does_not_answer(world, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import stat
@@ -11,7 +12,7 @@ import pytest
 
 from tests.cloud import scripted
 from tpuctl.cloud import kube as kube_module
-from tpuctl.cloud import kube_config
+from tpuctl.cloud import kube_config, kube_errors
 from tpuctl.model import errors
 
 SERVER_LIST = {"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": []}
@@ -268,3 +269,18 @@ def test_a_proxy_is_not_used_for_this_machine(server, tmp_path, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     read(kubeconfig(tmp_path, server.url, {"token": "t"}), tmp_path)
     assert len(server.requests) == 1
+
+
+def test_the_hint_for_credentials_can_be_run(tmp_path):
+    given = scripted.context("http://127.0.0.1:1", tmp_path)
+    given = dataclasses.replace(
+        given, project="p1", location="us-central1", cluster="c1", kubeconfig="/k/a b"
+    )
+    assert kube_errors.credentials_command(given) == (
+        "KUBECONFIG='/k/a b' gcloud container clusters get-credentials c1 --location=us-central1 --project=p1"
+    )
+    with pytest.raises(errors.UsageError) as missing:
+        kube_config.load(given)
+    assert missing.value.hint == f"write one with: {kube_errors.credentials_command(given)}"
+    plain = dataclasses.replace(given, kubeconfig=None)
+    assert kube_errors.credentials_command(plain).startswith("gcloud container clusters get-credentials c1 ")

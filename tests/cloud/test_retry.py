@@ -117,3 +117,20 @@ def test_a_write_that_surely_did_not_happen_needs_no_look(clock):
 def test_a_final_answer_of_the_look_ends_the_write(clock):
     with pytest.raises(Final):
         retry.write(clock, classify, Script(Open()), look=Script(Final()))
+
+
+def test_people_hear_once_that_it_is_tried_again(clock):
+    heard = []
+    telling = retry.Telling(heard.append)
+
+    def told(error):
+        telling.failed(type(error).__name__)
+
+    assert retry.read(clock, classify, Script(Passing(), Passing(), "done"), told=told) == "done"
+    assert heard == ["Passing; trying again"]
+    telling.answered()
+    with pytest.raises(Final):
+        retry.read(clock, classify, Script(Final()), told=told)
+    with pytest.raises(Final):
+        retry.write(clock, classify, Script(Passing(), Final()), look=lambda: None, told=told)
+    assert heard == ["Passing; trying again"] * 2

@@ -232,7 +232,7 @@ def test_known_fault_73_the_budget_counts_cubes_in_repair_from_the_items_themsel
     assert len(items) == 6
     first = remediation.review(later(MINUTE, *cubes, fleet_spec=limited), items)
     assert len(first.begin) == 2
-    assert {why for _, why in first.waiting} == {"2 cubes of block b1 are in repair, the budget is 2"}
+    assert {why for _, why in first.waiting} == {"repair budget: 2 of 2 cubes of block b1 are in repair"}
     under_way = [running(item, Step.RESET) if item in first.begin else item for item in items]
     second = remediation.review(later(2 * MINUTE, *cubes, fleet_spec=limited), under_way)
     assert (second.begin, len(second.waiting)) == ((), 4)

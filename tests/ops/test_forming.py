@@ -91,6 +91,18 @@ def test_a_refusal_names_a_way_out_that_works(scene: Rehearsal, reporter: Record
     assert form(scene, reporter, "all", "4x8x12").verb == "formed"
 
 
+def test_the_question_for_other_ways_asks_for_the_same(scene: Rehearsal, reporter: Recorder) -> None:
+    snapshot = scene.ports.fleet.observe((*holding.SOURCES,))
+    [block] = snapshot.blocks
+    holding.hold(scene.ports, snapshot.cubes[0].id, reason="burn-in")
+    wish = forming.request(topology.parse("4x8x12"), block=block.id, priority=7, allow_degraded=True)
+    with pytest.raises(errors.DoesNotFit) as refused:
+        forming.form(scene.ports, reporter, "all", wish)
+    assert (refused.value.hint or "").endswith(
+        f"tpuctl capacity why-not --topology 4x8x12 --block {block.id} --priority 7 --allow-degraded)"
+    )
+
+
 def test_leave_to_use_degraded_cubes_is_suggested_only_if_that_suffices(
     scene: Rehearsal, reporter: Recorder
 ) -> None:

@@ -51,7 +51,7 @@ def test_the_failed_cube_is_not_chosen_again_before_it_is_repaired(
     swapping.swap(scene.ports, reporter, swaps.prepared_swap(scene, swapping.Wish()), swapping.Wish())
     with pytest.raises(errors.DoesNotFit):
         forming.form(scene.ports, reporter, "all", forming.request(topology.parse("4x8x8")))
-    with pytest.raises(errors.Conflict, match="pods of default/Job/work still run"):
+    with pytest.raises(errors.Conflict, match="1 pod of default/Job/work still runs"):
         forming.form(scene.ports, reporter, "bad", forming.request(topology.CUBE, cubes=(bad,)))
     hardware = scene.simulator.world.hardware
     scene.simulator.call(lambda: hardware.host_up(hardware.find_host(dead)))
@@ -126,5 +126,6 @@ def test_a_hold_shows_its_effect_and_not_only_its_mark(scene: Rehearsal) -> None
 
 
 def _hold(cube: str) -> str:
-    hold = {"cubeId": cube, "owner": "jo", "reason": "r", "since": "2026-01-05T08:00:00Z", "until": None}
+    since = "2026-01-05T08:00:00Z"
+    hold = {"cubeId": cube, "owner": "jo", "reason": "r", "since": since, "until": None, "subBlock": ""}
     return json.dumps(hold)

@@ -78,3 +78,23 @@ def test_a_block_with_a_plan_has_a_line_of_its_own() -> None:
 
 def test_nothing_planned() -> None:
     assert maintenance.windows(builders.fleet_of(builders.cube("c"))) == ()
+
+
+def test_maintenance_of_one_cube_is_not_told_of_its_whole_block() -> None:
+    plan = fleet.Maintenance(SOON, LATER, "PENDING", "SCHEDULED")
+    cubes = (planned(builders.cube("c"), plan), builders.cube("d"))
+    slices = (builders.slice_of("hit", "4x4x4", "c"), builders.slice_of("spared", "4x4x4", "d"))
+    snapshot = builders.fleet_of(*cubes, slices=slices)
+    block = dataclasses.replace(snapshot.blocks[0], maintenance=plan)
+    whole, one = maintenance.windows(snapshot.with_blocks((block,)))
+    assert (whole.scope, whole.cubes, whole.cubes_of_block) == ("block", ("c",), 2)
+    assert (whole.hosts, whole.slices) == (16, ("hit",))
+    assert (one.scope, one.cube, one.slices) == ("cube", "c", ("hit",))
+
+
+def test_what_sub_blocks_plan_for_another_time_is_not_the_blocks_plan() -> None:
+    cubes = (planned(builders.cube("c"), fleet.Maintenance(LATER, None)), builders.cube("d"))
+    snapshot = builders.fleet_of(*cubes)
+    block = dataclasses.replace(snapshot.blocks[0], maintenance=fleet.Maintenance(SOON, None))
+    whole, _ = maintenance.windows(snapshot.with_blocks((block,)))
+    assert (whole.cubes, whole.hosts) == ((), 32)

@@ -102,7 +102,7 @@ def test_the_way_back_ends_though_the_old_cubes_do_not_form(three: Rehearsal, re
     """Otherwise nobody could swap the slice again before the dead host is repaired, which takes days."""
     bad, spare = stuck_swap(three)
     with pytest.raises(errors.PartlyDone, match="has its old cubes again and does not form on them"):
-        operating.abort(three.ports, reporter, "swap-train")
+        operating.abort(three.ports, reporter, "swap-train", accept_failure=True)
     found = whole(three).slices_by_name["train"]
     assert (found.state.is_failed, bad in found.partition_ids) == (True, True)
     nothing_left(three)

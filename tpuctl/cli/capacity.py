@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from tpuctl.cli import (
     capacity_plans,
     capacity_views,
     commands,
+    completion,
     durations,
     health_policy,
     options,
@@ -20,7 +21,10 @@ from tpuctl.cli import (
 )
 from tpuctl.model import errors
 from tpuctl.model.exit_status import ExitStatus
-from tpuctl.ops import capacity, simulating
+from tpuctl.ops import capacity, holding, simulating, ways_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 app = commands.App(help="See what fits, why something does not, and what would help.")
 
@@ -93,8 +97,13 @@ def why_not(
     )
     tenants = requests_file.read(terms).tenants
     found = capacity.why_not(snapshot, question, tenants, health_policy.chosen(policy))
-    capacity_views.show_answer(snapshot, question, found, fmt)
+    capacity_views.show_answer(snapshot, question, found, fmt, me=_me(file))
     return ExitStatus.OK if isinstance(found, capacity.Placement) else ExitStatus.DOES_NOT_FIT
+
+
+def _me(file: pathlib.Path | None) -> Callable[[], str]:
+    """Who asks, for commands that are exact; a dump does not tell."""
+    return ways_out.nobody if file is not None else lambda: holding.owner_name(wiring.ports())
 
 
 @app.command()
@@ -197,13 +206,31 @@ def defrag(
 @app.command("what-if")
 def what_if(
     fail: Annotated[
-        list[str] | None, typer.Option("--fail", metavar="CUBE", help="As if this cube failed.")
+        list[str] | None,
+        typer.Option(
+            "--fail",
+            metavar="CUBE",
+            help="As if this cube failed.",
+            autocompletion=completion.complete_cubes,
+        ),
     ] = None,
     repair: Annotated[
-        list[str] | None, typer.Option("--repair", metavar="CUBE", help="As if it were whole and healthy.")
+        list[str] | None,
+        typer.Option(
+            "--repair",
+            metavar="CUBE",
+            help="As if it were whole and healthy.",
+            autocompletion=completion.complete_cubes,
+        ),
     ] = None,
     end: Annotated[
-        list[str] | None, typer.Option("--end", metavar="SLICE", help="As if this slice had ended.")
+        list[str] | None,
+        typer.Option(
+            "--end",
+            metavar="SLICE",
+            help="As if this slice had ended.",
+            autocompletion=completion.complete_listed_slices,
+        ),
     ] = None,
     add_block: Annotated[
         int, typer.Option("--add-block", metavar="N", min=0, help="So many more blocks of 144 cubes.")
@@ -267,6 +294,8 @@ def spares(
       tpuctl capacity spares --confidence 0.99
       tpuctl capacity spares --outage 3d --failures-per-host-day 0.001
     """
+    if not 0 < confidence < 1:
+        raise errors.UsageError(f"--confidence must be between 0 and 1, not {confidence:g}")
     if failures <= 0:
         raise errors.UsageError("--failures-per-host-day must be above 0")
     snapshot = capacity.seen(wiring.snapshot(capacity.SOURCES, file))
@@ -286,7 +315,10 @@ def simulate(
     figure: Annotated[
         str | None,
         typer.Option(
-            "--figure", metavar="NAME", help=f"A published figure: {', '.join(simulating.FIGURES)}."
+            "--figure",
+            metavar="NAME",
+            help=f"A published figure: {', '.join(simulating.FIGURES)}.",
+            autocompletion=lambda: [*simulating.FIGURES],
         ),
     ] = None,
     pod: Annotated[int, typer.Option("--pod", min=1, help="Cubes of the pod, with --figure.")] = 64,
@@ -306,9 +338,10 @@ def simulate(
     seed: Annotated[int, typer.Option("--seed", help="Jobs and failures are drawn from it.")] = 1,
     fmt: output.FormatOption = None,
 ) -> None:
-    """Print a published figure beside our own values, or run a block with the published mix of jobs.
+    """Print a published figure beside our own values, or run one block with the published mix of jobs.
 
-    A run gives the same jobs and failures to dynamic slicing and to what it replaced.
+    A run is of one imagined block, not of your fleet, and gives the same jobs and failures to dynamic slicing
+    and to what it replaced.
 
     Examples:
       tpuctl capacity simulate --figure isca4

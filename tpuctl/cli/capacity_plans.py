@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli import capacity_views, durations, layout, output
 from tpuctl.cli.capacity_views import Section
-from tpuctl.ops import capacity
+from tpuctl.ops import capacity, remaking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -122,6 +122,7 @@ def show_defrag(
 ) -> None:
     """The moves, what they cost and what they bring."""
     moves = found.moves if isinstance(found, capacity.DefragPlan) else ()
+    labels = {block.id: block.label for block in snapshot.blocks}
     document: dict[str, Any] = {
         "topology": str(shape),
         "fitsNow": isinstance(found, capacity.Placement),
@@ -131,7 +132,9 @@ def show_defrag(
                 "slice": move.slice_name,
                 "topology": str(move.topology),
                 "fromBlock": move.from_block,
+                "fromBlockName": labels.get(move.from_block),
                 "toBlock": move.to_block,
+                "toBlockName": labels.get(move.to_block),
                 "oldPartitionIds": list(move.old_partitions),
                 "newPartitionIds": list(move.new_partitions),
             }
@@ -153,11 +156,17 @@ def show_defrag(
             "Moves",
             ("SLICE", "TOPOLOGY", "CHIPS", "FROM BLOCK", "TO BLOCK"),
             [
-                (move.slice_name, move.topology, move.topology.chips, move.from_block, move.to_block)
+                (
+                    move.slice_name,
+                    move.topology,
+                    move.topology.chips,
+                    labels.get(move.from_block, move.from_block),
+                    labels.get(move.to_block, move.to_block),
+                )
                 for move in moves
             ],
         ),
-        Section("Commands", None, [(line,) for line in _commands(moves)]),
+        Section("Commands", None, [(line,) for line in _commands(snapshot, moves)], whole=True),
     ]
     name = f"topology/{shape}"
     capacity_views.page(
@@ -185,11 +194,9 @@ def _verdict(
     return f"moving pays: {weighed}" if found.pays else f"refused, moving does not pay: {weighed}"
 
 
-def _commands(moves: Sequence[Any]) -> Iterator[str]:
+def _commands(snapshot: fleet.Fleet, moves: Sequence[Any]) -> Iterator[str]:
     for move in moves:
-        cubes = ",".join(move.new_partitions)
-        yield f"tpuctl slice deform {move.slice_name}"
-        yield f"tpuctl slice form {move.slice_name} --topology {move.topology} --cubes {cubes}"
+        yield from remaking.commands(snapshot.slices_by_name[move.slice_name], move.new_partitions)
 
 
 def show_outcome(snapshot: fleet.Fleet, found: capacity.Outcome, fmt: output.Format | None) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.cli import durations, layout, output, session
-from tpuctl.model import topology
-from tpuctl.ops import capacity
+from tpuctl.model import counts, topology
+from tpuctl.ops import capacity, ways_out
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tpuctl.model import fleet
 
 _BAR = 20
 _SHOWN_IDS = 3
+_IDS = ("BLOCK", "FROM BLOCK", "TO BLOCK", "THEN IN BLOCK")
+"""Columns of names that may be shortened."""
+_KEPT = ("WHY", "WHY NOT", "DO", "THEN", "NOT-FREE")
+"""Columns that stay as long as there are others to leave out."""
 
 
 class Section(NamedTuple):
@@ -24,6 +28,8 @@ class Section(NamedTuple):
     heading: str
     titles: tuple[str, ...] | None
     rows: Sequence[Sequence[object]]
+    whole: bool = False
+    """If true, its lines are commands, which are not folded."""
 
 
 def bar(part: float, whole: float) -> str:
@@ -53,10 +59,23 @@ def page(
     for section in sections:
         if section.rows:
             heading = [screen.styled(section.heading, "bold")] if section.heading else []
-            cells = [[layout.cell(value) for value in row] for row in section.rows]
-            plain: list[list[str | None]] = [[None] * len(row) for row in cells]
-            shown.append("\n".join([*heading, *layout.lines(cells, section.titles, plain, screen.styled)]))
+            shown.append("\n".join([*heading, *_table(section)]))
     screen.out("\n\n".join(shown))
+
+
+def _table(section: Section) -> list[str]:
+    screen = session.current().terminal
+    cells = [[layout.cell(value) for value in row] for row in section.rows]
+    plain: list[list[str | None]] = [[None] * len(row) for row in cells]
+    titles = section.titles or ("",) * len(cells[0])
+    traits = [
+        layout.Trait(shorten=title in _IDS, keep=title in _KEPT, whole=section.whole) for title in titles
+    ]
+    lines, left_out = layout.table(
+        cells, section.titles, plain, screen.styled, width=screen.width, traits=traits
+    )
+    output.tell_left_out(left_out)
+    return lines
 
 
 # -- show ------------------------------------------------------------------------------------------------
@@ -64,6 +83,7 @@ def page(
 
 def show_overview(snapshot: fleet.Fleet, found: capacity.Overview, fmt: output.Format | None) -> None:
     """What fits now."""
+    free, stranded = counts.of(found.free_chips, "chip"), counts.of(found.stranded_chips, "chip")
     sections = [
         Section(
             "Blocks",
@@ -94,11 +114,7 @@ def show_overview(snapshot: fleet.Fleet, found: capacity.Overview, fmt: output.F
                 for room in found.shapes
             ],
         ),
-        Section(
-            "",
-            None,
-            [(f"{found.free_chips:,} chips in free cubes, {found.stranded_chips:,} chips stranded",)],
-        ),
+        Section("", None, [(f"{free} in free cubes, {stranded} stranded",)]),
     ]
     name = f"fleet/{snapshot.cluster}"
     page("Capacity", overview(found), sections, name=name, fmt=fmt, observed_at=snapshot.observed_at)
@@ -134,8 +150,8 @@ def _chips(found: capacity.Overview) -> int:
     return sum(block.cubes for block in found.blocks) * topology.CHIPS_PER_CUBE
 
 
-def _counts(counts: Sequence[tuple[object, int]]) -> str:
-    return ", ".join(f"{count} {word}" for word, count in counts)
+def _counts(found: Sequence[tuple[object, int]]) -> str:
+    return ", ".join(f"{count:,} {word}" for word, count in found)
 
 
 # -- why-not ---------------------------------------------------------------------------------------------
@@ -146,6 +162,8 @@ def show_answer(
     question: capacity.Question,
     found: capacity.Placement | capacity.Advice,
     fmt: output.Format | None,
+    *,
+    me: Callable[[], str] = ways_out.nobody,
 ) -> None:
     """Where it fits, or why not and what would help."""
     labels = {block.id: block.label for block in snapshot.blocks}
@@ -162,7 +180,7 @@ def show_answer(
         "unit": "partitions" if question.shape.is_sub_slice else "cubes",
         "placement": placement(found) if isinstance(found, capacity.Placement) else None,
         "candidates": [{**_candidate(candidate), "chosen": candidate is chosen} for candidate in candidates],
-        "ways": [way(one) for one in found.ways] if isinstance(found, capacity.Advice) else [],
+        "ways": [way(snapshot, one, me) for one in found.ways] if isinstance(found, capacity.Advice) else [],
     }
     sections = [
         Section("", None, [(_verdict(question, found, labels),)]),
@@ -173,7 +191,7 @@ def show_answer(
         ),
     ]
     if isinstance(found, capacity.Advice):
-        sections.append(_ways(found, labels))
+        sections.append(_ways(snapshot, found, labels, me))
     page(
         "CapacityAnswer",
         document,
@@ -194,8 +212,8 @@ def placement(found: capacity.Placement) -> dict[str, Any]:
     }
 
 
-def way(found: capacity.Way) -> dict[str, Any]:
-    """A way out as `-o json` gives it."""
+def way(snapshot: fleet.Fleet, found: capacity.Way, me: Callable[[], str]) -> dict[str, Any]:
+    """A way out as `-o json` gives it; `run` is what to run for each action, or a sentence."""
     return {
         "actions": [
             {
@@ -203,6 +221,7 @@ def way(found: capacity.Way) -> dict[str, Any]:
                 "target": action.target,
                 "detail": action.detail,
                 "partitionIds": list(action.partition_ids),
+                "run": list(ways_out.commands(snapshot, action, me)),
             }
             for action in found.actions
         ],
@@ -223,11 +242,8 @@ def _verdict(
         return f"{what} fits now in block {labels.get(found.block, found.block)}"
     refusal = found.refusal
     if refusal.never:
-        return f"{what} never fits: {refusal.needed} {refusal.unit} of one block needed, no block has so many"
-    return (
-        f"{what} does not fit now: {refusal.needed} {refusal.unit} of one block needed, "
-        f"the best block has {refusal.usable} usable"
-    )
+        return f"{what} never fits: {refusal.demand}, no block has so many"
+    return f"{what} does not fit now: {refusal.demand}, the best block has {refusal.usable} usable"
 
 
 def _candidate(candidate: capacity.Candidate) -> dict[str, Any]:
@@ -273,16 +289,21 @@ def _why(
     return "a larger hole, kept for larger slices" if candidate.usable > chosen.usable else "equal"
 
 
-def _ways(found: capacity.Advice, labels: Mapping[str, str]) -> Section:
+def _ways(
+    snapshot: fleet.Fleet, found: capacity.Advice, labels: Mapping[str, str], me: Callable[[], str]
+) -> Section:
     if not found.ways:
-        return Section("", None, [("No way out was found that the engine could verify.",)])
+        kept = ways_out.open_operations(found.refusal)
+        finishing = "; ".join(f"tpuctl operation resume {name}" for name in kept)
+        first = [(f"Open operations keep some cubes, finish those first: {finishing}",)] if kept else []
+        return Section("", None, [("No way out was found that the engine could verify.",), *first])
     return Section(
         "What would make it fit, each way verified, the cheapest first",
         ("", "DO", "THEN IN BLOCK", "AFTER", "DISTURBED CHIPS", "COST CHIP-HOURS"),
         [
             (
                 number,
-                _actions(one),
+                _actions(snapshot, one, me),
                 labels.get(one.placement.block, one.placement.block),
                 durations.short(one.delay_h * 3600) if one.delay_h else "now",
                 one.disturbed_chips,
@@ -293,9 +314,7 @@ def _ways(found: capacity.Advice, labels: Mapping[str, str]) -> Section:
     )
 
 
-def _actions(found: capacity.Way) -> str:
-    said = []
-    for action in found.actions:
-        detail = f" ({action.detail})" if action.detail else ""
-        said.append(f"{action.act} {action.target}{detail}")
-    return layout.few(said, _SHOWN_IDS, "; ")
+def _actions(snapshot: fleet.Fleet, found: capacity.Way, me: Callable[[], str]) -> str:
+    """What to run, in order."""
+    steps = [step for action in found.actions for step in ways_out.commands(snapshot, action, me)]
+    return layout.few(steps, _SHOWN_IDS, "; ")

@@ -97,13 +97,18 @@ def _write_options(command: _click.Command, ctx: _click.Context, formatter: _cli
         record = param.get_help_record(ctx)
         if record is not None:
             section = _section(param)
-            # For an argument typer adds the type's Python name to the word that stands for it.
-            name = record[0].partition(" <")[0] if section == "Arguments" else _with_our_words(record[0])
+            name = str(param.metavar) if section == "Arguments" else _with_our_words(record[0])
             sections[section].append((name, record[1]))
     for title, records in sections.items():
         if records:
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def _usage_of(argument: Any) -> str:
+    """`CUBE`, `[CUBE]` or `[CUBE]...`: typer puts brackets around brackets, and the type's Python name in."""
+    word = argument.metavar if argument.required else f"[{argument.metavar}]"
+    return f"{word}..." if argument.nargs == -1 else word
 
 
 def _with_our_words(name: str) -> str:
@@ -137,7 +142,8 @@ class Command(typer.core.TyperCommand):
         _write_options(self, ctx, formatter)
 
     def collect_usage_pieces(self, ctx: _click.Context) -> list[str]:
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        params = self.get_params(ctx)
+        return ["[OPTIONS]", *(_usage_of(param) for param in params if param.param_type_name == "argument")]
 
     def get_short_help_str(self, limit: int = 45) -> str:  # noqa: ARG002 - whole lines, never "..."
         return _short_help(self)

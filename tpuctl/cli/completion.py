@@ -45,15 +45,19 @@ def complete_slices(incomplete: str) -> list[str]:
     return _names("slices", incomplete)
 
 
+def complete_listed_slices(incomplete: str) -> list[str]:
+    """Slices; for a list with commas, of its last part."""
+    return _last_of_list(incomplete, ("slices",))
+
+
 def complete_cubes(incomplete: str) -> list[str]:
-    """Cube ids; for a list with commas, of its last part."""
-    done, comma, last = incomplete.rpartition(",")
-    return [f"{done}{comma}{name}" for name in _names("cubes", last)]
+    """Cube ids and their node pools; for a list with commas, of its last part."""
+    return _last_of_list(incomplete, ("cubes", "pools"))
 
 
 def complete_health_targets(incomplete: str) -> list[str]:
     """Whatever has a health: cubes, slices and blocks."""
-    found = [name for kind in ("slices", "blocks", "cubes") for name in _names(kind, incomplete)]
+    found = [name for kind in ("slices", "blocks", "cubes", "pools") for name in _names(kind, incomplete)]
     return found[:_LIMIT]
 
 
@@ -97,6 +101,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
     near = difflib.get_close_matches(name, list(known), n=2)
     return f"did you mean {' or '.join(near)}?" if near else None
+
+
+def _last_of_list(incomplete: str, kinds: Iterable[str]) -> list[str]:
+    done, comma, last = incomplete.rpartition(",")
+    found = [name for kind in kinds for name in _names(kind, last)]
+    return [f"{done}{comma}{name}" for name in found[:_LIMIT]]
 
 
 def _names(kind: str, incomplete: str) -> list[str]:

@@ -97,7 +97,7 @@ def use(
 def show(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="The context.", autocompletion=completion.complete_contexts),
+        typer.Argument(metavar="NAME", help="The context.", autocompletion=completion.complete_contexts),
     ] = None,
     fmt: output.FormatOption = None,
 ) -> None:

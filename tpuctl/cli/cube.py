@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from tpuctl.cli import (
     options,
     output,
     session,
+    slice_views,
     wiring,
 )
 from tpuctl.model import errors, fleet, states, topology
@@ -26,6 +28,19 @@ if TYPE_CHECKING:
     from tpuctl.model import operations
 
 app = commands.App(help="Show cubes: hosts, state, and which slice holds them.")
+
+
+class State(enum.StrEnum):
+    """What `--state` selects: a verdict, or a mark beside it."""
+
+    HEALTHY = states.Verdict.HEALTHY.value
+    DEGRADED = states.Verdict.DEGRADED.value
+    UNHEALTHY = states.Verdict.UNHEALTHY.value
+    INCOMPLETE = states.Verdict.INCOMPLETE.value
+    UNKNOWN = states.Verdict.UNKNOWN.value
+    CORDONED = "cordoned"
+    HELD = "held"
+
 
 _SOURCES = (
     fleet.SourceName.NODES,
@@ -40,8 +55,10 @@ _SOURCES = (
 def list_cubes(
     block: options.BlockOption = None,
     state: Annotated[
-        list[states.Verdict] | None,
-        typer.Option("--state", metavar="STATE", help="Only cubes judged so; may be given several times."),
+        list[State] | None,
+        typer.Option(
+            "--state", metavar="STATE", help="Only cubes judged or marked so; may be given several times."
+        ),
     ] = None,
     free: Annotated[bool, typer.Option("--free", help="Only cubes that a slice could take now.")] = False,
     as_map: Annotated[bool, typer.Option("--map", help="Draw blocks as grids, one cell a cube.")] = False,
@@ -58,6 +75,7 @@ def list_cubes(
       tpuctl cube list
       tpuctl cube list --map
       tpuctl cube list --state unhealthy --state incomplete -o name
+      tpuctl cube list --state held -o wide
     """
     if as_map and fmt not in (None, output.Format.TABLE, output.Format.WIDE):
         raise errors.UsageError(f"--map draws a picture, which cannot be written as {fmt}")
@@ -68,13 +86,13 @@ def list_cubes(
     found = [
         view
         for view in views.cubes(only_block(snapshot, block), health_policy.chosen(None))
-        if (not state or view.verdict in state) and (not free or view.is_free)
+        if (not state or not {view.verdict, *view.marks}.isdisjoint(state)) and (not free or view.is_free)
     ]
     output.render_list(
         "Cube",
         found,
-        columns=_columns(),
-        to_plain=_plain,
+        columns=_columns(snapshot),
+        to_plain=lambda view: _plain(snapshot, view),
         name_of=lambda view: f"cube/{view.cube.id}",
         fmt=fmt,
         no_headers=no_headers,
@@ -100,7 +118,11 @@ def show(
     view = next(view for view in found if view.cube is wanted)
     output.render_one(
         "Cube",
-        {**_plain(view), "hosts": [_host(host) for host in wanted.hosts], "partitions": _partitions(wanted)},
+        {
+            **_plain(snapshot, view),
+            "hosts": [_host(host) for host in wanted.hosts],
+            "partitions": _partitions(wanted),
+        },
         rows=_rows(snapshot, view),
         name=f"cube/{wanted.id}",
         fmt=fmt,
@@ -193,7 +215,32 @@ def only_block(snapshot: fleet.Fleet, block: str | None) -> fleet.Fleet:
     return snapshot.with_blocks(found)
 
 
-def _columns() -> list[output.Column[views.CubeView]]:
+def held_plain(snapshot: fleet.Fleet, cube_id: str) -> list[dict[str, Any]]:
+    """What keeps a cube from new slices besides its health, as `-o json` gives it."""
+    return [{"by": claim.holder, "until": claim.until} for claim in _claims(snapshot, cube_id)]
+
+
+def held_lines(snapshot: fleet.Fleet, cube_id: str) -> list[str]:
+    """The same for people: `hold by jo: burn-in, until 2026-01-05T20:00:00Z`."""
+    return [
+        claim.holder + (f", until {output.timestamp(claim.until)}" if claim.until else "")
+        for claim in _claims(snapshot, cube_id)
+    ]
+
+
+def _claims(snapshot: fleet.Fleet, cube_id: str) -> Sequence[operations.Claim]:
+    return snapshot.derived(_claims_by_cube).get(cube_id, ())
+
+
+def _claims_by_cube(snapshot: fleet.Fleet) -> dict[str, list[operations.Claim]]:
+    found: dict[str, list[operations.Claim]] = {}
+    for claim in snapshot.claims:
+        cube_id = snapshot.cube_of_partition.get(claim.cube_id, claim.cube_id)
+        found.setdefault(cube_id, []).append(claim)
+    return found
+
+
+def _columns(snapshot: fleet.Fleet) -> list[output.Column[views.CubeView]]:
     column = output.Column
     return [
         column("CUBE", lambda view: view.cube.id, shorten=True),
@@ -206,12 +253,22 @@ def _columns() -> list[output.Column[views.CubeView]]:
             style=lambda view: health_views.STYLES[view.verdict],
         ),
         column("SLICE", lambda view: ",".join(view.slices)),
-        column("SUB-BLOCK", lambda view: view.cube.sub_block and view.cube.sub_block.name, wide=True),
-        column("WHY", lambda view: "; ".join((*view.reasons, *view.claims)), wide=True),
+        column(
+            "SUB-BLOCK",
+            lambda view: view.cube.sub_block and view.cube.sub_block.name,
+            wide=True,
+            shorten=True,
+        ),
+        column(
+            "WHY",
+            lambda view: "; ".join((*view.reasons, *held_lines(snapshot, view.cube.id))),
+            wide=True,
+            keep=True,
+        ),
     ]
 
 
-def _plain(view: views.CubeView) -> dict[str, Any]:
+def _plain(snapshot: fleet.Fleet, view: views.CubeView) -> dict[str, Any]:
     cube = view.cube
     return {
         "id": cube.id,
@@ -229,6 +286,7 @@ def _plain(view: views.CubeView) -> dict[str, Any]:
         "schedulable": view.is_schedulable,
         "free": view.is_free,
         "claims": list(view.claims),
+        "held": held_plain(snapshot, cube.id),
         "slices": list(view.slices),
     }
 
@@ -240,6 +298,7 @@ def _host(host: fleet.Host) -> dict[str, Any]:
         "readySince": host.ready_since,
         "schedulable": host.schedulable,
         "taints": list(host.taints),
+        "taintEffects": list(host.taint_effects),
         "slice": host.slice_name or None,
         "maintenanceAt": host.maintenance_at,
     }
@@ -262,6 +321,7 @@ def _rows(snapshot: fleet.Fleet, view: views.CubeView) -> list[tuple[str, object
         ("Sub-block", sub_block.name if sub_block else None),
         ("Node pool", f"{view.pool} ({cube.pool.raw_status})" if cube.pool else view.pool),
         ("State", "\n".join((health_views.verdict_text(view.judgement), *view.reasons))),
+        ("Held", "\n".join(held_lines(snapshot, cube.id)) or None),
         ("Hardware", health),
         ("Slices", ", ".join(view.slices)),
         ("Hosts", "\n".join(_host_line(snapshot, host) for host in cube.hosts)),
@@ -270,9 +330,9 @@ def _rows(snapshot: fleet.Fleet, view: views.CubeView) -> list[tuple[str, object
 
 
 def _host_line(snapshot: fleet.Fleet, host: fleet.Host) -> str:
-    ready = {True: "ready", False: "not ready", None: "silent"}[host.ready]
+    ready = slice_views.READY[host.ready]
     since = durations.age(snapshot.observed_at, host.ready_since)
-    marks = [*(() if host.schedulable else ("cordoned",)), *host.taints]
+    marks = [*(() if host.schedulable else ("cordoned",)), *host.told_taints]
     return f"{host.name}  {ready} for {since}" + (f"  {', '.join(marks)}" if marks else "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,11 +101,26 @@ def _usage(error: BaseException, program: str) -> Failure | None:
     if not isinstance(error, typer.TyperException):
         return None
     # typer shows the class of the exception that a parser raised.
-    message = error.format_message().rstrip(".").replace(": Value error, ", ": ")
+    message = _in_our_words(error.format_message().rstrip(".").replace(": Value error, ", ": "))
     path = commands.path_of(error) or program
     if commands.is_missing_command(error):
         message = "a command is needed"
     return Failure(ExitStatus.USAGE, "UsageError", message[:1].lower() + message[1:], f"see `{path} --help`")
+
+
+_PARSER_WORDS = (
+    (re.compile(r"Input should be a valid integer\b.*"), "expected a whole number"),
+    (re.compile(r"Input should be a valid number\b.*"), "expected a number"),
+    (re.compile(r"Input should be greater than or equal to (\S+)"), r"expected \1 or more"),
+    (re.compile(r"Input should be less than or equal to (\S+)"), r"expected \1 or less"),
+)
+"""What the parser below typer says of a number -> what people are told."""
+
+
+def _in_our_words(message: str) -> str:
+    for theirs, ours in _PARSER_WORDS:
+        message = theirs.sub(ours, message)
+    return message
 
 
 def _one_line(text: str) -> str:

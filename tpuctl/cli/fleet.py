@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tpuctl.cli import commands, cube, durations, health_policy, options, output, session, wiring
+from tpuctl.cli import commands, cube, durations, health_policy, options, output, session, slice_rows, wiring
 from tpuctl.model import codec, errors, fleet, states
-from tpuctl.ops import views
+from tpuctl.ops import absences, views
 
 app = commands.App(help="Look at everything at once, or save it to a file.")
 
@@ -27,6 +27,7 @@ def status(file: options.FleetOption = None, fmt: output.FormatOption = None) ->
     found = views.summary(snapshot, health_policy.chosen(None))
     verdicts = {str(verdict): found.by_verdict.get(verdict, 0) for verdict in states.Verdict}
     slice_states = dict(sorted(found.by_state.items()))
+    missing = absences.look(snapshot, None).missing  # the snapshot holds all claims
     output.render_one(
         "FleetStatus",
         {
@@ -47,7 +48,11 @@ def status(file: options.FleetOption = None, fmt: output.FormatOption = None) ->
                 "ready": found.ready_hosts,
                 "reserved": found.reserved_hosts,
             },
-            "slices": {"total": found.slices, "byState": slice_states},
+            "slices": {
+                "total": found.slices,
+                "byState": slice_states,
+                "missing": [slice_rows.absence_plain(one) for one in missing],
+            },
             "chips": {"ready": found.chips_ready, "inSlices": found.chips_in_slices},
             "pods": found.pods,
             "strayNodes": [stray.node for stray in snapshot.strays],
@@ -62,6 +67,7 @@ def status(file: options.FleetOption = None, fmt: output.FormatOption = None) ->
             ("Cubes", f"{found.cubes} ({_counts(verdicts)}), {found.free_cubes} free"),
             ("Hosts", _hosts(found)),
             ("Slices", f"{found.slices} ({_counts(slice_states)})" if found.slices else 0),
+            *([("Missing", "\n".join(map(_missing_line, missing)))] if missing else []),
             ("Chips", f"{found.chips_in_slices:,} in ready slices of {found.chips_ready:,} ready"),
             ("Pods", found.pods),
             ("Read", _sources(snapshot)),
@@ -121,6 +127,10 @@ def _hosts(found: views.Summary) -> str:
     text = f"{found.ready_hosts:,} of {found.hosts:,} ready"
     missing = (found.reserved_hosts or found.hosts) - found.hosts
     return f"{text}; {missing:,} more are reserved and have no node" if missing > 0 else text
+
+
+def _missing_line(one: absences.Absence) -> str:
+    return f"slice {one.slice_name}: {one.why}; run: {one.command}"
 
 
 def _counts(found: dict[str, int]) -> str:

@@ -17,6 +17,7 @@ from tpuctl.cli import (
     options,
     output,
     session,
+    slice_rows,
     wiring,
 )
 from tpuctl.model import errors, exit_status, fleet, health, states
@@ -27,7 +28,7 @@ app = commands.App(help="Check and follow health, and report faulty hosts.")
 TargetsArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[CUBE|SLICE|BLOCK]...",
+        metavar="CUBE|SLICE|BLOCK",
         help="What to check; everything that has a node pool if nothing is named.",
         parser=options.plain_name,
         autocompletion=completion.complete_health_targets,
@@ -60,7 +61,7 @@ def check(
     """
     rules = health_policy.chosen(policy)
     snapshot = wiring.snapshot(health_checks.SOURCES, file)
-    result = health_checks.check(snapshot, rules, targets or ())
+    result = health_checks.check(snapshot, rules, targets or (), slice_rows.missing(snapshot, file))
     troubled = result.troubled(fail_on or rules.fail_on)
     _show_checked(snapshot, result, troubled, all_of_them=bool(targets), fmt=fmt, no_headers=no_headers)
     return exit_status.ExitStatus.TROUBLE_FOUND if troubled else exit_status.ExitStatus.OK
@@ -122,15 +123,19 @@ def show(
       tpuctl health show train-a -o json
     """
     rules = health_policy.chosen(policy)
-    snapshot = wiring.snapshot(health_checks.SOURCES, file)
-    found = health_checks.check(snapshot, rules, (target,)).items
+    claims = () if file else (fleet.SourceName.CLAIMS,)
+    snapshot = wiring.snapshot((*health_checks.SOURCES, *claims), file)
+    found = health_checks.check(snapshot, rules, (target,), slice_rows.missing(snapshot, file)).items
     first = found[0]
     if len(found) > 1 and first.kind == "cube":
         raise errors.UsageError(
             f"'{target}' is a block of {len(found)} cubes and slices; this shows one",
             hint=f"see: tpuctl health check {target}",
         )
-    health_views.show_evidence(first, snapshot.observed_at, fmt)
+    is_cube = first.kind == "cube"
+    held = cube.held_lines(snapshot, first.id) if is_cube else []
+    document = {"held": cube.held_plain(snapshot, first.id)} if is_cube else {}
+    health_views.show_evidence(first, snapshot.observed_at, fmt, held=held, more=document)
 
 
 @app.command()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli import durations, layout, output, session
-from tpuctl.model import states
+from tpuctl.model import counts, states
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tpuctl.model import fleet, health
     from tpuctl.ops import fault_reports, health_checks, health_watching, maintenance
@@ -23,6 +23,8 @@ STYLES = {
 }
 
 
+_HOST = "host "
+"""What the subject of evidence about one host begins with."""
 _SHOWN_REASONS = 2
 """Reasons in a cell of the table; `-o wide` and documents have all."""
 
@@ -43,7 +45,9 @@ def columns(now: datetime.datetime, *, wide: bool) -> list[output.Column[health_
         column("USABLE", lambda item: f"{item.judgement.usable_hosts}/{item.wanted_hosts}"),
         column("SLICE", lambda item: ",".join(item.slices) if item.kind == "cube" else ""),
         column(
-            "WHY", lambda item: layout.few(why(item.judgement, now), None if wide else _SHOWN_REASONS, "; ")
+            "WHY",
+            lambda item: layout.few(why(item.judgement, now), None if wide else _SHOWN_REASONS, "; "),
+            keep=True,
         ),
         column(
             "DISAGREE", lambda item: "; ".join(str(one) for one in item.judgement.disagreements), wide=True
@@ -117,10 +121,13 @@ def evidence_plain(item: health.Evidence, now: datetime.datetime) -> dict[str, A
     }
 
 
-def evidence_lines(evidence: Iterable[health.Evidence], now: datetime.datetime) -> list[str]:
-    """All evidence in columns: which way it points, since when, who says it, what."""
+def evidence_lines(evidence: Iterable[health.Evidence], now: datetime.datetime, *, hosts: int) -> list[str]:
+    """All evidence in columns: which way it points, since when, who says it, what.
+
+    What several hosts of all the `hosts` say alike is one line with their names.
+    """
     screen = session.current().terminal
-    items = list(evidence)
+    items = _alike_as_one(evidence, hosts)
     cells = [
         [
             layout.cell(item.points_to or "no bearing"),
@@ -137,19 +144,50 @@ def evidence_lines(evidence: Iterable[health.Evidence], now: datetime.datetime) 
     return layout.lines(cells, None, paints, screen.styled)
 
 
-def show_evidence(item: health_checks.Checked, now: datetime.datetime, fmt: output.Format | None) -> None:
-    """One cube or slice with everything that is said about it."""
+def _alike_as_one(evidence: Iterable[health.Evidence], hosts: int) -> list[health.Evidence]:
+    """The same of several hosts as one piece of evidence about them all, as old as the oldest."""
+    groups: dict[object, list[health.Evidence]] = {}
+    for item in evidence:
+        key = item._replace(subject=_HOST, since=None) if item.subject.startswith(_HOST) else item
+        groups.setdefault(key, []).append(item)
+    return [_merged(group, hosts) for group in groups.values()]
+
+
+def _merged(group: Sequence[health.Evidence], hosts: int) -> health.Evidence:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    names = ", ".join(item.subject.removeprefix(_HOST) for item in group)
+    subject = f"all {hosts} hosts" if len(group) == hosts else f"{len(group)} hosts ({names})"
+    times = [item.since for item in group if item.since is not None]
+    return first._replace(subject=subject, since=min(times, default=None))
+
+
+def show_evidence(
+    item: health_checks.Checked,
+    now: datetime.datetime,
+    fmt: output.Format | None,
+    *,
+    held: Sequence[str],
+    more: Mapping[str, Any],
+) -> None:
+    """One cube or slice with everything that is said about it; `more` are further fields of the document.
+
+    `held` tells who keeps a cube from new slices.
+    """
     judgement = item.judgement
-    document = {**plain(item, now), "evidence": [evidence_plain(one, now) for one in judgement.evidence]}
+    evidence = [evidence_plain(one, now) for one in judgement.evidence]
+    document = {**plain(item, now), **more, "evidence": evidence}
     rows: list[tuple[str, object]] = [
         (item.kind.capitalize(), item.id),
         ("Block", item.block),
         ("Health", verdict_text(judgement) + (" (tolerated for now)" if judgement.is_tolerated else "")),
         ("Hosts", f"{judgement.usable_hosts} usable of {item.wanted_hosts}"),
         *([("Slices", ", ".join(item.slices))] if item.kind == "cube" else []),
+        *([("Held", "\n".join(held) or None)] if item.kind == "cube" else []),
         ("Why", "\n".join(why(judgement, now)) or None),
         ("Disagree", "\n".join(str(one) for one in judgement.disagreements) or None),
-        ("Evidence", "\n".join(evidence_lines(judgement.evidence, now))),
+        ("Evidence", "\n".join(evidence_lines(judgement.evidence, now, hosts=item.hosts))),
     ]
     output.render_one("Health", document, rows=rows, name=f"{item.kind}/{item.id}", fmt=fmt, observed_at=now)
 
@@ -176,7 +214,7 @@ def maintenance_columns(now: datetime.datetime) -> list[output.Column[maintenanc
     column = output.Column
     return [
         column("BLOCK", lambda window: window.block, shorten=True),
-        column("CUBE", lambda window: window.cube or "all", shorten=True),
+        column("CUBE", _concerned, shorten=True),
         column("HOSTS", lambda window: window.hosts),
         column(
             "STATUS",
@@ -193,6 +231,13 @@ def maintenance_columns(now: datetime.datetime) -> list[output.Column[maintenanc
     ]
 
 
+def _concerned(window: maintenance.Window) -> str:
+    """A cube, or how many of a block."""
+    if window.cube:
+        return window.cube
+    return f"{len(window.cubes)} of {window.cubes_of_block}" if window.cubes else "all"
+
+
 def _ahead(now: datetime.datetime, start: datetime.datetime | None) -> str | None:
     if start is None or start <= now:
         return None
@@ -205,6 +250,7 @@ def maintenance_plain(window: maintenance.Window) -> dict[str, Any]:
         "scope": window.scope,
         "block": window.block,
         "cube": window.cube or None,
+        "cubes": list(window.cubes) or None,
         "status": window.status,
         "windowStart": window.start,
         "windowEnd": window.end,
@@ -257,5 +303,5 @@ def show_report(
 def blast_lines(host: fleet.Host, prepared: fault_reports.Prepared) -> list[str]:
     """What the stop of the VM would hit."""
     radius = prepared.radius
-    owners = [f"  {count} {'pod' if count == 1 else 'pods'} of {owner}" for owner, count in radius.owners]
+    owners = [f"  {counts.of(count, 'pod')} of {owner}" for owner, count in radius.owners]
     return [f"blast radius of host {host.name}: {radius}", *owners]

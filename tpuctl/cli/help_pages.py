@@ -23,7 +23,7 @@ def _complete_topic(incomplete: str) -> list[str]:
 def help_page(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[COMMAND]...", help="A command, or a topic.", autocompletion=_complete_topic),
+        typer.Argument(metavar="COMMAND", help="A command, or a topic.", autocompletion=_complete_topic),
     ] = None,
 ) -> None:
     """Show help on a command or a topic.

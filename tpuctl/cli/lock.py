@@ -66,18 +66,31 @@ def break_lock(
 ) -> None:
     """Take a lock from its holder, who stops before its next write.
 
+    A lock that nobody holds is `unchanged`.
+
     Examples:
       tpuctl lock break tpuctl-slice-train-a --reason "laptop of jo died"
     """
     if not reason.strip():
         raise errors.UsageError("--reason must say why")
     screen = session.current().terminal
-    screen.require_answers(yes=yes, what="breaking a lock needs a confirmation")
     ports = wiring.ports()
-    found = ports.leases.get(name)
-    if found is not None:
-        age = durations.age(found.observed_at, found.renewed_at)
-        screen.note(f"lock {name} is held by {found.holder}, renewed {age} ago")
+    found = locking.find(ports, name)
+    if not found.holder:
+        screen.out(_free_already(name))
+        return
+    screen.require_answers(yes=yes, what="breaking a lock needs a confirmation")
+    age = durations.age(found.observed_at, found.renewed_at)
+    renewed = f"renewed {age} ago" if age else "never renewed"
+    held = "is held" if found.is_held else "has expired; it was held"
+    screen.note(f"lock {name} {held} by {found.holder}, {renewed}")
     screen.confirm_name("Its holder will stop before its next write.", name, yes=yes)
     broken = locking.break_lock(ports, name, reason=reason.strip())
-    screen.out(f"lock/{name} broken, it was held by {broken.holder}")
+    # It may have been given back while the question was open.
+    screen.out(
+        f"lock/{name} broken, it was held by {broken.holder}" if broken.holder else _free_already(name)
+    )
+
+
+def _free_already(name: str) -> str:
+    return f"lock/{name} unchanged: it is free already"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tpuctl.cli import commands, completion, durations, options, output, session, wiring
-from tpuctl.model import errors, fleet, topology
+from tpuctl.model import counts, errors, fleet, topology
 from tpuctl.model.exit_status import ExitStatus
 from tpuctl.ops import carving, pool_deletion
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import datetime
     import pathlib
     from collections.abc import Sequence
+
+    from tpuctl.ops import ports as ports_module
 
 app = commands.App(help="Turn reserved sub-blocks into cubes, one node pool each.")
 
@@ -57,7 +60,19 @@ def setup(
         ports, session.current().terminal.reporter(), prepared, in_flight=max_in_flight, timeout_s=timeout
     )
     _show_outcome(outcome, fmt)
+    if outcome.changed:
+        _learn_names(ports)
     return _status(outcome)
+
+
+def _learn_names(ports: ports_module.Ports) -> None:
+    """See blocks with nodes and names together once: from then on every command can call them by name.
+
+    Commands that read nodes only know a block by its id, and before there were nodes, by its name only.
+    """
+    # The pools are made, whether this works or not; then blocks go by their ids for a while.
+    with contextlib.suppress(errors.TpuctlError):
+        ports.fleet.observe((fleet.SourceName.NODES, fleet.SourceName.CAPACITY))
 
 
 @app.command("list")
@@ -130,7 +145,7 @@ def show(
 def delete(
     pools: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="Node pools.", autocompletion=completion.complete_pools),
+        typer.Argument(metavar="NAME", help="Node pools.", autocompletion=completion.complete_pools),
     ],
     yes: options.YesOption = False,
     timeout: options.TimeoutOption = durations.Duration(  # noqa: B008
@@ -156,7 +171,8 @@ def delete(
     hosts = carving.ready_hosts_by_pool(ports)
     total = sum(hosts.get(pool.name, 0) for pool in found)
     what = found[0].name if len(found) == 1 else f"{len(found)} pools"
-    radius = f"{len(found)} node pools, {total} hosts, {total * topology.CHIPS_PER_HOST:,} chips, no slice"
+    hit = ((len(found), "node pool"), (total, "host"), (total * topology.CHIPS_PER_HOST, "chip"))
+    radius = ", ".join([*(counts.of(number, word) for number, word in hit), "no slice"])
     screen.note(f"blast radius in context {wiring.context().name}: {radius}")
     screen.confirm_name("The hosts and everything on them are deleted.", what, yes=yes)
     pool_deletion.execute(ports, screen.reporter(), found, timeout_s=timeout)
@@ -240,10 +256,10 @@ def _show_outcome(outcome: carving.Outcome, fmt: output.Format | None) -> None:
     troubled = [item for item in outcome.results if item.result is not carving.Result.FULL]
     screen = session.current().terminal
     wanted = output.chosen(fmt)
-    counts = ", ".join(f"{outcome.count(result)} {result}" for result in carving.Result)
+    by_result = ", ".join(f"{outcome.count(result)} {result}" for result in carving.Result)
     verb = "set up" if outcome.changed else "unchanged"
     if wanted is output.Format.TABLE:
-        screen.out(f"{len(outcome.results)} cubes {verb}: {counts}")
+        screen.out(f"{counts.of(len(outcome.results), 'cube')} {verb}: {by_result}")
     shown: Sequence[carving.CubeResult] = troubled if wanted is output.Format.TABLE else outcome.results
     if shown or wanted.is_document:
         output.render_list(

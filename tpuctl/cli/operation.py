@@ -8,7 +8,7 @@ import typer
 
 from tpuctl.cli import commands, options, output, session, swap_views, wiring
 from tpuctl.model.exit_status import ExitStatus
-from tpuctl.ops import journal, operating, swapping
+from tpuctl.ops import journal, operating, retreating, swapping
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def list_operations(fmt: output.FormatOption = None, no_headers: output.NoHeader
         columns=[
             column("OPERATION", lambda item: item.id),
             column("SLICE", lambda item: item.slice_name),
-            column("AT", lambda item: "going back" if item.aborting else item.intent),
+            column("AT", lambda item: item.stage),
             column("BY", lambda item: item.actor),
             column("STARTED", lambda item: output.timestamp(item.started_at)),
             column("NOTE", lambda item: item.note),
@@ -72,7 +72,7 @@ def show(operation: IdArgument, fmt: output.FormatOption = None) -> None:
         rows=[
             ("Operation", found.id),
             ("Slice", f"{found.slice_name} ({found.topology})"),
-            ("At", "going back" if found.aborting else found.intent),
+            ("At", found.stage),
             ("By", found.actor),
             ("Started", output.timestamp(found.started_at)),
             ("Exchanges", "\n".join(f"{old} -> {new}" for old, new in found.exchanges) or None),
@@ -85,6 +85,7 @@ def show(operation: IdArgument, fmt: output.FormatOption = None) -> None:
                 else None,
             ),
             ("Note", found.note or None),
+            ("Next", journal.ways_to_end(found)),
         ],
         name=f"operation/{found.id}",
         fmt=fmt,
@@ -114,13 +115,20 @@ def resume(
 def abort(
     operation: IdArgument,
     yes: options.YesOption = False,
+    accept_failure: Annotated[
+        bool,
+        typer.Option(
+            "--accept-failure", help="Also to old cubes that do not form: the slice is then left failed."
+        ),
+    ] = False,
     timeout: options.TimeoutOption = options.TEN_MINUTES,
     fmt: output.FormatOption = None,
 ) -> None:
     """Go back to what was before an operation, as far as that is still possible.
 
-    A swap makes the slice again on its old cubes; a forming takes its slice away. A taking apart that has
-    begun can only be finished.
+    A swap makes the slice again on its old cubes, if these can form; a forming takes its slice away. A taking
+    apart that has begun, and a swap whose pods are being restarted, can only be finished. What will be done
+    is shown first, and nothing is done without a yes.
 
     Examples:
       tpuctl operation abort swap-train-a
@@ -129,10 +137,28 @@ def abort(
     screen = session.current().terminal
     screen.require_answers(yes=yes, what="aborting an operation needs a confirmation")
     ports = wiring.ports()
-    found = journal.find(ports, operation).operation
-    screen.confirm(f"Take back {found.id} on slice {found.slice_name} (it is at '{found.intent}')?", yes=yes)
-    ended = operating.abort(ports, screen.reporter(), operation, timeout_s=timeout)
+    shown = retreating.look(ports, operation)
+    retreating.check(shown, accept_failure=accept_failure)
+    _confirm_abort(shown, yes=yes)
+    ended = operating.abort(
+        ports, screen.reporter(), operation, timeout_s=timeout, accept_failure=accept_failure, shown=shown
+    )
     _show_end(ended, "taken back", fmt)
+
+
+def _confirm_abort(shown: retreating.Retreat, *, yes: bool) -> None:
+    screen, found = session.current().terminal, shown.operation
+    screen.note(f"going back from operation {found.id} in context {wiring.context().name}:")
+    for line in shown.steps:
+        screen.note(f"  {line}")
+    for line in shown.obstacles:
+        screen.warn(line)
+    if shown.radius is not None:
+        screen.note(f"blast radius: {shown.radius}")
+    if shown.radius is not None and shown.radius.is_disruptive:
+        screen.confirm_name("The pods lose their fabric.", found.slice_name, yes=yes)
+    else:
+        screen.confirm(f"Take back {found.id} (it is at '{found.intent}')?", yes=yes)
 
 
 def _plain(item: operations.Operation) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def plan(
 def apply(
     plan_file: Annotated[
         pathlib.Path | None,
-        typer.Argument(metavar="[PLAN]", help="A plan that `reconcile plan --out` saved."),
+        typer.Argument(metavar="PLAN", help="A plan that `reconcile plan --out` saved."),
     ] = None,
     file: Annotated[pathlib.Path | None, _FILE] = None,
     resume: Annotated[

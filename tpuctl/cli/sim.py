@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tpuctl.cli import commands, config, output, session, sim_faults, sim_link
+from tpuctl.cli import commands, config, durations, output, session, sim_faults, sim_link
 from tpuctl.model import errors
 from tpuctl.sim import process
 
@@ -85,7 +85,7 @@ def status(fmt: output.FormatOption = None) -> None:
         {"url": state.url, "pid": state.pid, "kubeconfig": state.context["kubeconfig"], **found},
         rows=[
             ("URL", state.url),
-            ("Process", state.pid),
+            ("Process", str(state.pid)),
             ("Kubeconfig", state.context["kubeconfig"]),
             ("Time", f"{found['time']} ({found['speed']:g} times real time)"),
             ("Cubes", f"{found['cubes']}, {found['completeNodePools']} with all nodes"),
@@ -114,15 +114,22 @@ def stop() -> None:
 
 @app.command()
 def advance(
-    seconds: Annotated[float, typer.Argument(metavar="SECONDS", min=0, help="Simulated seconds.")],
+    by: Annotated[
+        durations.Duration,
+        typer.Argument(
+            metavar="TIME",
+            parser=durations.parse,
+            help="So much simulated time: 90, 90s, 10m, 2h or 1d.",
+        ),
+    ],
     fmt: output.FormatOption = None,
 ) -> None:
     """Move simulated time forward.
 
     Examples:
-      tpuctl sim advance 3600
+      tpuctl sim advance 1h
     """
-    found = sim_link.ask(sim_link.running(), "POST", "advance", {"seconds": seconds})
+    found = sim_link.ask(sim_link.running(), "POST", "advance", {"seconds": float(by)})
     output.render_one("Simulator", found, rows=[("Time", found["time"])], name="simulator/sim", fmt=fmt)
 
 

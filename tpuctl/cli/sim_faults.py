@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tpuctl.cli import commands, output, sim_link
+from tpuctl.cli import commands, durations, options, output, sim_link
 from tpuctl.model import errors
 
 app = commands.App(help="List and clear the faults put into the simulator.")
@@ -42,7 +42,13 @@ _OPTIONS = {
 
 _Whole = int | None
 _Real = float | None
+_Span = durations.Duration | None
 _Text = str | None
+
+
+def _seconds(span: durations.Duration | None) -> float | None:
+    """A span as a plain number, which can be sent."""
+    return None if span is None else float(span)
 
 
 def _complete_fault() -> list[str]:
@@ -76,14 +82,10 @@ def inject(  # noqa: PLR0917 - typer takes each option as a parameter; hence its
         str | None,
         typer.Argument(metavar="TARGET", help="Node, cube (id, pool, sub-block), block or slice."),
     ] = None,
-    after_s: Annotated[
-        _Real, typer.Option("--after", metavar="SECONDS", help="Later, in simulated seconds.")
-    ] = None,
-    for_s: Annotated[
-        _Real, typer.Option("--for", metavar="SECONDS", help="Mended after so many simulated seconds.")
-    ] = None,
+    after_s: Annotated[_Span, options.span("--after", "Later, by so much simulated time.")] = None,
+    for_s: Annotated[_Span, options.span("--for", "Mended after so much simulated time.")] = None,
     every_s: Annotated[
-        _Real, typer.Option("--every", metavar="SECONDS", help="For flapping: between down and up.")
+        _Span, options.span("--every", "For flapping: simulated time between down and up.")
     ] = None,
     hosts: Annotated[_Whole, typer.Option("--hosts", help="For partial: hosts that are left.")] = None,
     times: Annotated[_Whole, typer.Option("--times", help="It happens so often.")] = None,
@@ -116,12 +118,8 @@ def inject(  # noqa: PLR0917 - typer takes each option as a parameter; hence its
             autocompletion=lambda: ["before", "after"],
         ),
     ] = None,
-    delay_s: Annotated[
-        _Real, typer.Option("--delay", metavar="SECONDS", help="For api-slow; real seconds.")
-    ] = None,
-    hold_s: Annotated[
-        _Real, typer.Option("--hold", metavar="SECONDS", help="Silence lasts so long; real seconds.")
-    ] = None,
+    delay_s: Annotated[_Span, options.span("--delay", "For api-slow; real time.")] = None,
+    hold_s: Annotated[_Span, options.span("--hold", "Silence lasts so long; real time.")] = None,
     offset_s: Annotated[
         _Real, typer.Option("--offset", metavar="SECONDS", help="For api-clock-skew; may be negative.")
     ] = None,
@@ -141,17 +139,17 @@ def inject(  # noqa: PLR0917 - typer takes each option as a parameter; hence its
 
     Examples:
       tpuctl sim inject host-down NODE           a node, as `tpuctl cube show` lists it
-      tpuctl sim inject host-repair NODE --for 432000
-      tpuctl sim inject maintenance cube-0001-0002 --after 3600 --for 7200
+      tpuctl sim inject host-repair NODE --for 5d
+      tpuctl sim inject maintenance cube-0001-0002 --after 1h --for 2h
       tpuctl sim inject api-error --api kubernetes --verb list --resource nodes --code 503 --call 3
       tpuctl sim inject api-reset --when after --verb create --probability 0.1 --seed 1
     """
     given = {
         "hosts": hosts,
         "times": times,
-        "afterSeconds": after_s,
-        "forSeconds": for_s,
-        "everySeconds": every_s,
+        "afterSeconds": _seconds(after_s),
+        "forSeconds": _seconds(for_s),
+        "everySeconds": _seconds(every_s),
         "api": api,
         "verb": verb,
         "resource": resource,
@@ -164,8 +162,8 @@ def inject(  # noqa: PLR0917 - typer takes each option as a parameter; hence its
         "code": code,
         "retryAfterSeconds": retry_after_s,
         "when": when,
-        "delaySeconds": delay_s,
-        "holdSeconds": hold_s,
+        "delaySeconds": _seconds(delay_s),
+        "holdSeconds": _seconds(hold_s),
         "offsetSeconds": offset_s,
         "how": how,
         "form": form,
@@ -295,7 +293,7 @@ def _kind(name: str) -> dict[str, Any]:
 
 @app.command()
 def clear(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Which; all without.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Which; all without.")] = None,
     fmt: output.FormatOption = None,
 ) -> None:
     """Take faults back: hardware is mended, calls are answered as they should be.

@@ -14,13 +14,14 @@ from tpuctl.cli import (
     options,
     output,
     session,
+    slice_rows,
     slice_views,
     swap_views,
     wiring,
 )
-from tpuctl.model import errors, fleet, names
+from tpuctl.model import counts, errors, fleet, names
 from tpuctl.model.exit_status import ExitStatus
-from tpuctl.ops import deforming, forming, gangs, swapping, views, waiting
+from tpuctl.ops import absences, deforming, forming, gangs, next_steps, swapping, views, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,7 +164,9 @@ def deform(
     waited_s = deforming.deform(ports, reporter, prepared, wait=wait, timeout_s=timeout)
     slice_views.show_end(name, "deformed" if wait else "deforming", waited_s if wait else None, fmt)
     if prepared.radius.pods:
-        left = f"{len(prepared.radius.pods)} pods still hold the chips of its hosts"
+        pods = counts.of(len(prepared.radius.pods), "pod")
+        hold = "holds" if len(prepared.radius.pods) == 1 else "hold"
+        left = f"{pods} still {hold} the chips of its hosts"
         session.current().terminal.warn(f"{left}; the cubes are free for a new slice when the pods are gone")
 
 
@@ -173,7 +176,7 @@ def _confirm_end(prepared: deforming.Prepared, *, yes: bool) -> None:
     screen.require_answers(yes=yes, what=f"taking slice {prepared.slice.name} apart needs a confirmation")
     screen.note(f"blast radius in context {wiring.context().name}: {radius}")
     for owner, count in radius.owners:
-        screen.note(f"  {count} pods of {owner}")
+        screen.note(f"  {counts.of(count, 'pod')} of {owner}")
     if radius.is_disruptive:
         screen.confirm_name("The pods lose their fabric.", prepared.slice.name, yes=yes)
     else:
@@ -264,7 +267,10 @@ def _confirm_swap(name: str, prepared: swapping.Prepared, *, yes: bool) -> None:
     for job in prepared.doomed_jobs:
         screen.warn(f"{job}: the whole job fails")
     screen.note(f"blast radius in context {wiring.context().name}: {swap_views.radius(prepared)}")
-    screen.confirm_name("The slice is deleted and made again.", name, yes=yes)
+    if prepared.restarted or prepared.kept:
+        screen.confirm_name("The slice is deleted and made again.", name, yes=yes)
+    else:
+        screen.confirm(f"Delete slice {name} and make it again? Nothing runs on it.", yes=yes)
 
 
 @app.command("list")
@@ -275,8 +281,9 @@ def list_slices(
 ) -> None:
     """List slices.
 
-    The table reads only the Slice objects and is fast. `-o wide` and `-o json` also read nodes and pods, to
-    tell where each slice lies and what runs on it.
+    The table reads only the Slice objects and open operations, and is fast. `-o wide` and `-o json` also read
+    nodes and pods, to tell where each slice lies and what runs on it. A slice that an open operation has
+    deleted or is yet to make is listed with how far that is; NEXT is what to run.
 
     Examples:
       tpuctl slice list
@@ -286,15 +293,18 @@ def list_slices(
     wanted = output.chosen(fmt)
     quick = wanted in (output.Format.TABLE, output.Format.NAME)
     snapshot = wiring.snapshot((fleet.SourceName.SLICES,) if quick else _EVERYTHING, file)
+    known = slice_rows.operations_of(snapshot, file)
+    found = slice_rows.rows(views.slices(snapshot, health_policy.chosen(None)), known)
     output.render_list(
         "Slice",
-        views.slices(snapshot, health_policy.chosen(None)),
-        columns=slice_views.columns(snapshot),
-        to_plain=slice_views.plain,
-        name_of=lambda view: f"slice/{view.slice.name}",
+        found,
+        columns=slice_rows.columns(snapshot, found),
+        to_plain=slice_rows.plain,
+        name_of=lambda row: f"slice/{row.name}",
         fmt=fmt,
         no_headers=no_headers,
         observed_at=snapshot.observed_at,
+        partial=not known.is_whole,
     )
 
 
@@ -309,13 +319,25 @@ def show(
       tpuctl slice show train-a -o yaml
     """
     snapshot = wiring.snapshot(_EVERYTHING, file)
-    view = _find(views.slices(snapshot, health_policy.chosen(None)), name)
+    rules = health_policy.chosen(None)
+    known = slice_rows.operations_of(snapshot, file)
+    absent = absences.named(known.missing, name)
+    if absent is not None:
+        slice_rows.show_absent(snapshot, absent, fmt)
+        return
+    view = _find(views.slices(snapshot, rules), name)
     events: Sequence[str] | None = None if file else wiring.ports().slices.events(name, uid=view.slice.uid)
-    document: dict[str, Any] = {**slice_views.plain(view), "events": None if events is None else [*events]}
+    operation = known.open_on.get(name, "")
+    document: dict[str, Any] = {
+        **slice_rows.plain(slice_rows.Row(view, None, operation)),
+        "hostNames": [host.name for host in snapshot.hosts_of(view.slice)],
+        "events": None if events is None else [*events],
+    }
+    failed = next_steps.of_failed(snapshot, view.slice, rules) if view.slice.state.is_failed else ""
     output.render_one(
         "Slice",
         document,
-        rows=slice_views.rows(snapshot, view, events or ()),
+        rows=slice_views.rows(snapshot, view, events or (), slice_rows.next_of(operation, failed)),
         name=f"slice/{name}",
         fmt=fmt,
         observed_at=snapshot.observed_at,

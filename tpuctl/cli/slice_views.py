@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tpuctl.ops import forming, views
 
 
+READY = {True: "ready", False: "not ready", None: "silent"}
+"""The node's Ready condition in words."""
+
+
 def style(state: states.SliceState) -> str | None:
     """The colour of a state."""
     if state is states.SliceState.ACTIVE:
@@ -78,8 +82,10 @@ def plain(view: views.SliceView) -> dict[str, Any]:
     }
 
 
-def rows(snapshot: fleet.Fleet, view: views.SliceView, events: Sequence[str]) -> list[tuple[str, object]]:
-    """The lines of `slice show`."""
+def rows(
+    snapshot: fleet.Fleet, view: views.SliceView, events: Sequence[str], following: str | None
+) -> list[tuple[str, object]]:
+    """The lines of `slice show`; `following` is what to do next."""
     item = view.slice
     shape = item.topology
     size = f" ({shape.chips:,} chips, {shape.hosts:,} hosts, {_cube_count(item)})" if shape else ""
@@ -94,7 +100,22 @@ def rows(snapshot: fleet.Fleet, view: views.SliceView, events: Sequence[str]) ->
         ("Pods", view.pods),
         ("Age", durations.age(snapshot.observed_at, item.created_at)),
         ("Cubes", "\n".join(_cube_line(cube) for cube in view.cubes) or "not known to the nodes"),
+        *_part_rows(snapshot, view),
         ("Events", "\n".join(events) or None),
+        *([("Next", following)] if following else []),
+    ]
+
+
+def _part_rows(snapshot: fleet.Fleet, view: views.SliceView) -> list[tuple[str, object]]:
+    """What a sub-slice has of its cube: the partition, and its hosts; nothing for whole cubes."""
+    item = view.slice
+    if item.topology is None or not item.topology.is_sub_slice:
+        return []
+    parts = [part for cube in view.cubes for part in cube.cube.partitions if part.id in item.partition_ids]
+    hosts = [f"{host.name}  {READY[host.ready]}" for host in snapshot.hosts_of(item)]
+    return [
+        ("Partition", "\n".join(f"{part.id}  {part.shape}  {part.state}" for part in parts) or None),
+        ("Hosts", "\n".join(hosts) or None),
     ]
 
 
@@ -273,9 +294,13 @@ def _cube_count(item: fleet.Slice) -> str:
 
 
 def _cubes(item: fleet.Slice) -> object:
+    return cubes_in(item.topology)
+
+
+def cubes_in(shape: topology.Topology | None) -> object:
     """Whole cubes; a share for a sub-slice."""
-    if item.topology is None:
+    if shape is None:
         return None
-    if item.topology.is_sub_slice:
-        return f"1/{topology.CHIPS_PER_CUBE // item.topology.chips}"
-    return item.topology.cubes
+    if shape.is_sub_slice:
+        return f"1/{topology.CHIPS_PER_CUBE // shape.chips}"
+    return shape.cubes

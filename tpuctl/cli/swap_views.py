@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuctl.cli import durations, output, session
+from tpuctl.model import counts
 from tpuctl.model.exit_status import ExitStatus
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def show_outcome(outcome: swapping.Outcome, fmt: output.Format | None) -> int:
     cubes = len(outcome.exchanges)
     text = [
         f"slice/{name} {verb}",
-        f"{cubes} cube{'' if cubes == 1 else 's'}",
-        f"{outcome.restarted} pods restarted ({outcome.running_again} run again)",
+        counts.of(cubes, "cube"),
+        f"{counts.of(outcome.restarted, 'pod')} restarted ({outcome.running_again:,} run again)",
         f"{outcome.kept} kept",
         outcome.slice.reason,
         f"after {durations.short(outcome.waited_s)}",
@@ -70,7 +71,9 @@ def show_outcome(outcome: swapping.Outcome, fmt: output.Format | None) -> int:
     }
     output.render_line("SwapOutcome", document, "  ".join(text), name=f"slice/{name}", fmt=fmt)
     if outcome.lost:
-        session.current().terminal.warn(f"{len(outcome.lost)} pods that should have stayed are gone:")
+        lost = counts.of(len(outcome.lost), "pod")
+        verb = "is" if len(outcome.lost) == 1 else "are"
+        session.current().terminal.warn(f"{lost} that should have stayed {verb} gone:")
         for pod in outcome.lost[:5]:
             session.current().terminal.problem(f"  {pod}")
     return ExitStatus.PARTLY_DONE if outcome.lost or outcome.went_back else ExitStatus.OK
@@ -86,8 +89,10 @@ def lines(prepared: swapping.Prepared) -> list[str]:
 
 def radius(prepared: swapping.Prepared) -> str:
     """The blast radius in words."""
+    restart = "restarts" if prepared.restarted == 1 else "restart"
+    stay = "stays" if prepared.kept == 1 else "stay"
     return (
-        f"{prepared.restarted} pods restart, {prepared.kept} stay; "
+        f"{counts.of(prepared.restarted, 'pod')} {restart}, {prepared.kept:,} {stay}; "
         f"the whole slice has no fabric for about a minute"
     )
 

@@ -201,6 +201,8 @@ class Terminal:
             from tpuctl.cli import json_log  # noqa: PLC0415 - people do without
 
             shown = json_log.line(self.wall_s(), level, message, {**self._about, **fields})
+        else:
+            shown = _folded(shown, self._width(self.streams.stderr))
         self._to_stderr(f"{shown}\n")
 
     def _to_stderr(self, text: str) -> None:
@@ -310,6 +312,24 @@ class Terminal:
 def printable(text: object) -> str:
     """`text` on one line without control characters: names and messages come from elsewhere."""
     return str(text).translate(_CONTROL)
+
+
+def _folded(text: str, width: int | None) -> str:
+    """`text` in lines that end between words; lines with a command stay whole, so that it can be copied."""
+    if width is None or len(text) <= width:
+        return text
+    import textwrap  # noqa: PLC0415 - only long lines on a terminal
+
+    shown = []
+    for line in text.split("\n"):
+        if len(line) <= width or "tpuctl " in line:
+            shown.append(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        shown += textwrap.wrap(
+            line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+    return "\n".join(shown)
 
 
 def _is_terminal(stream: TextIO | Any | None) -> bool:

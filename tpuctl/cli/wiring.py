@@ -25,10 +25,9 @@ _override: list[tuple[ports_module.Ports, contexts.Context]] = []
 
 def ports() -> ports_module.Ports:
     """Ports for the chosen context; raises UsageError if there is none."""
-    if _override:
-        return _override[-1][0]
-    chosen = session.current().context()
-    made = connect(chosen)
+    chosen = context()
+    # The note is for any thread: those that read at the same time have no session of their own.
+    made = _override[-1][0] if _override else connect(chosen, tell=session.current().terminal.note)
     return dataclasses.replace(made, fleet=_Remembering(made.fleet, chosen.name))
 
 
@@ -67,11 +66,16 @@ def require_named_context(what: str) -> None:
         )
 
 
-def connect(given: contexts.Context, clock: cloud_clock.WallClock | None = None) -> ports_module.Ports:
-    """Ports for a context; `clock` replaces the machine's."""
+def connect(
+    given: contexts.Context,
+    clock: cloud_clock.WallClock | None = None,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+) -> ports_module.Ports:
+    """Ports for a context; `clock` replaces the machine's, `tell` hears that a service is tried again."""
     from tpuctl.cloud import connect as connections  # noqa: PLC0415 - the clients cost up to 1.5 s
 
-    return connections.connect(given, clock=clock)
+    return connections.connect(given, clock=clock, tell=tell)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ def _claims(record: ports.Record) -> Iterator[operations.Claim]:
         hold = records.read_hold(record.text, record.name)
         if not hold.is_over(record.observed_at):
             for cube_id in {hold.cube_id, hold.sub_block} - {""}:
-                yield operations.Claim(cube_id, f"hold by {hold.owner}: {hold.reason}")
+                yield operations.Claim(cube_id, f"hold by {hold.owner}: {hold.reason}", until=hold.until)
     elif record.kind == records.OPERATION:
         operation = records.read_operation(record.text, record.name)
         for partition_id in operation.claims:

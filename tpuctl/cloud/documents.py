@@ -72,7 +72,7 @@ def node(document: dict[str, Any]) -> PlacedHost | fleet.Stray | None:
     spec = document.get("spec") or _NOTHING
     status = document.get("status") or _NOTHING
     ready, since, conditions = _conditions(status.get("conditions") or ())
-    taints = spec.get("taints")
+    taints = [taint for taint in spec.get("taints") or () if taint["key"] != TPU]
     maintenance = labels.get(_MAINTENANCE_LABEL)
     get = labels.get
     try:
@@ -91,13 +91,14 @@ def node(document: dict[str, Any]) -> PlacedHost | fleet.Stray | None:
         get(SLICE_LABEL, ""),
         found[-1],
         metadata.get("uid", ""),
-        _taint_keys(taints) if taints else (),
+        tuple(taint["key"] for taint in taints) if taints else (),
         _from_epoch(maintenance) if maintenance else None,
         get(_ONGOING_LABEL) == "ONGOING",
         _moment_of_many(metadata.get("creationTimestamp")),
         conditions,
         _chips(status),
         spec.get("providerID") or "",
+        tuple(taint.get("effect", "") for taint in taints) if taints else (),
     )
     return PlacedHost(host, block, found[-2])
 
@@ -301,10 +302,6 @@ def _chips(status: Mapping[str, Any]) -> int | None:
 def _partition_states(words: tuple[str | None, ...]) -> tuple[states.PartitionState, ...]:
     """A table of the combinations that occur: a handful in a fleet of any size."""
     return tuple(states.partition_state(word) for word in words)
-
-
-def _taint_keys(taints: list[dict[str, Any]]) -> tuple[str, ...]:
-    return tuple(taint["key"] for taint in taints if taint["key"] != TPU)
 
 
 def _from_epoch(text: str) -> datetime.datetime | None:

@@ -21,11 +21,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.cloud import errors as cloud_errors
-from tpuctl.cloud import retry
+from tpuctl.cloud import kube_errors, retry
 from tpuctl.model import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tpuctl.ops import context as contexts
 
 LOGIN_HINT = "run: gcloud auth application-default login"
 _UNKNOWN_OUTCOME = "it is not known whether the service did it; look before trying again"
@@ -89,8 +91,13 @@ def classify_read(error: BaseException) -> retry.Fault:
 
 
 @contextlib.contextmanager
-def translated(what: str, *, writing: bool = False) -> Iterator[None]:
-    """Turn the errors of calls inside into ours. `what` says what was tried: `list node pools`."""
+def translated(
+    what: str, *, context: contexts.Context | None = None, writing: bool = False
+) -> Iterator[None]:
+    """Turn the errors of calls inside into ours. `what` says what was tried: `list node pools`.
+
+    With the context the hints can tell commands to run.
+    """
     import google.auth.exceptions  # noqa: PLC0415 - slow to import
     import requests  # noqa: PLC0415 - slow to import
     from google.api_core import exceptions as api_exceptions  # noqa: PLC0415 - slow to import
@@ -118,7 +125,16 @@ def translated(what: str, *, writing: bool = False) -> Iterator[None]:
         document = {"message": error.message, "status": str(error.reason or "")}
         raise _from_refused(cloud_errors.Refused(code, document, None), what, writing=writing) from error
     except (requests.RequestException, api_exceptions.GoogleAPIError) as error:
-        raise _from_transport(error, what, writing=writing) from error
+        raise _from_transport(error, what, context, writing=writing) from error
+
+
+def told(error: BaseException, what: str) -> str:
+    """What an error of a call says, in our words."""
+    try:
+        with translated(what):
+            raise error
+    except errors.TpuctlError as ours:
+        return ours.message
 
 
 def _classify_transport(error: BaseException) -> retry.Fault:
@@ -179,7 +195,9 @@ def _words(document: dict[str, Any]) -> str:
     return cloud_errors.clean(" ".join(found))
 
 
-def _from_transport(error: Exception, what: str, *, writing: bool) -> errors.Unavailable:
+def _from_transport(
+    error: Exception, what: str, context: contexts.Context | None, *, writing: bool
+) -> errors.Unavailable:
     import requests  # noqa: PLC0415 - slow to import
 
     open_outcome = _UNKNOWN_OUTCOME if writing and classify(error).ambiguous else None
@@ -187,7 +205,8 @@ def _from_transport(error: Exception, what: str, *, writing: bool) -> errors.Una
         why = "the service did not answer in time"
     else:
         why = f"the connection failed: {_root(error)}"
-    return errors.Unavailable(f"cannot {what}: {why}", hint=open_outcome)
+    hint = open_outcome or kube_errors.unreachable_hint(context)
+    return errors.Unavailable(f"cannot {what}: {why}", hint=hint)
 
 
 def _root(error: BaseException) -> str:

@@ -54,9 +54,16 @@ class _Known(NamedTuple):
 class GoogleApis:
     """What the adapters of the two Google APIs share; connects on first use."""
 
-    def __init__(self, context: context_module.Context, clock: clock_module.WallClock) -> None:
+    def __init__(
+        self,
+        context: context_module.Context,
+        clock: clock_module.WallClock,
+        *,
+        tell: Callable[[str], None] = retry.untold,
+    ) -> None:
         self._context = context
         self._clock = clock
+        self._telling = retry.Telling(tell)
         self._seen = threading.local()
         self._known: dict[str, _Known] = {}
 
@@ -79,8 +86,8 @@ class GoogleApis:
 
     def read(self, attempt: Callable[[], T], *, what: str) -> T:
         """The result of `attempt`, repeated while its fault may pass; `what` is for the error's text."""
-        with google_errors.translated(what):
-            return retry.read(self._clock, google_errors.classify_read, attempt)
+        with google_errors.translated(what, context=self._context):
+            return retry.read(self._clock, google_errors.classify_read, attempt, told=self._told(what))
 
     def listing(self, key: str, attempt: Callable[[], T], *, what: str) -> T:
         """As `read`, for lists that are read again and again and hardly ever change.
@@ -113,8 +120,11 @@ class GoogleApis:
 
     def write(self, attempt: Callable[[], T], *, look: Callable[[], T | None], what: str) -> T:
         """Carry out `attempt`; after an open outcome `look` tells what came of it before a second one."""
-        with google_errors.translated(what, writing=True):
-            return retry.write(self._clock, google_errors.classify, attempt, look=look)
+        with google_errors.translated(what, context=self._context, writing=True):
+            return retry.write(self._clock, google_errors.classify, attempt, look=look, told=self._told(what))
+
+    def _told(self, what: str) -> retry.Told:
+        return lambda error: self._telling.failed(google_errors.told(error, what))
 
     @property
     def observed_at(self) -> datetime.datetime:
@@ -160,6 +170,7 @@ class GoogleApis:
             code = error.get("code")
             status = code if isinstance(code, int) and code >= _FIRST_ERROR else 500
             raise cloud_errors.Refused(status, error, None)
+        self._telling.answered()
 
     def _compare(self, content: bytes) -> None:
         """Raises _SameAnswer, which the client library lets through, if a list is read and it is as known."""

@@ -21,6 +21,7 @@ from tpuctl.model import errors
 from tpuctl.ops import context as context_module
 
 if TYPE_CHECKING:
+    import contextlib
     import datetime
     from collections.abc import Callable, Iterator, Mapping
 
@@ -64,26 +65,31 @@ class _Broken(Exception):
 class Kube:
     """One API server; connects on first use, so that making one costs nothing."""
 
-    def __init__(self, context: context_module.Context, clock: clock_module.WallClock) -> None:
+    def __init__(
+        self,
+        context: context_module.Context,
+        clock: clock_module.WallClock,
+        *,
+        tell: Callable[[str], None] = retry.untold,
+    ) -> None:
         self._context = context
         self._clock = clock
         self._lock = threading.Lock()
+        self._telling = retry.Telling(tell)
 
     def get(self, path: str, *, what: str, query: Mapping[str, str] | None = None) -> Answer:
         """Read one document, trying again while the fault may pass; `what` is for the error's text."""
-        with kube_errors.translated(what, self.server):
-            return retry.read(
-                self._clock, kube_errors.classify, lambda: self.request("GET", path, query=query)
-            )
+        with self.translated(what):
+            return self._read(lambda: self.request("GET", path, query=query), what)
 
     def find(self, path: str, name: str, *, what: str) -> Answer | None:
         """Read one object; None if the server says that this object does not exist.
 
         Raises NotFound if the resource itself is not served.
         """
-        with kube_errors.translated(what, self.server):
+        with self.translated(what):
             try:
-                return retry.read(self._clock, kube_errors.classify, lambda: self.request("GET", path))
+                return self._read(lambda: self.request("GET", path), what)
             except cloud_errors.Refused as refused:
                 if kube_errors.is_missing_object(refused, name):
                     return None
@@ -91,8 +97,18 @@ class Kube:
 
     def write(self, attempt: Callable[[], T], *, look: Callable[[], T | None], what: str) -> T:
         """Carry out `attempt`; after an open outcome `look` tells what came of it before a second one."""
-        with kube_errors.translated(what, self.server, writing=True):
-            return retry.write(self._clock, kube_errors.classify, attempt, look=look)
+        with self.translated(what, writing=True):
+            return retry.write(self._clock, kube_errors.classify, attempt, look=look, told=self._told(what))
+
+    def translated(self, what: str, *, writing: bool = False) -> contextlib.AbstractContextManager[None]:
+        """Turn the errors of requests inside into ours."""
+        return kube_errors.translated(what, self.server, context=self._context, writing=writing)
+
+    def _read(self, attempt: Callable[[], Answer], what: str) -> Answer:
+        return retry.read(self._clock, kube_errors.classify, attempt, told=self._told(what))
+
+    def _told(self, what: str) -> retry.Told:
+        return lambda error: self._telling.failed(kube_errors.told(error, what, self.server))
 
     def listing(
         self,
@@ -109,10 +125,10 @@ class Kube:
         Raises Unavailable if it cannot be read to its end.
         """
         deadline_s = self._clock.monotonic_s() + LIST_DEADLINE_S
-        with kube_errors.translated(what, self.server):
+        with self.translated(what):
             for _ in range(1 + MAX_RESTARTS):
                 try:
-                    return self._list_once(path, keep, query or {}, accept)
+                    return self._list_once(path, keep, query or {}, accept, what)
                 except _Broken as broken:
                     last = broken
                 if self._clock.monotonic_s() > deadline_s:
@@ -197,6 +213,7 @@ class Kube:
             raise cloud_errors.Refused(kube_errors.status_code(status), status, None)
         if "error" in document and "kind" not in document:
             raise cloud_errors.Malformed("the server's answer is an error under a code of success")
+        self._telling.answered()
         return Answer(document, moment or self._clock.now())
 
     def _list_once(
@@ -205,11 +222,12 @@ class Kube:
         keep: Callable[[dict[str, Any]], T | None],
         query: Mapping[str, str],
         accept: str,
+        what: str,
     ) -> Listing[T]:
         items: list[T] = []
         seen, promised = 0, 0
         revision, observed_at = "", None
-        for page in self._pages(path, query, accept):
+        for page in self._pages(path, query, accept, what):
             observed_at = observed_at or page.observed_at
             metadata, objects = _page_parts(page.document)
             if revision not in ("", metadata["resourceVersion"]):
@@ -224,15 +242,13 @@ class Kube:
             raise AssertionError("there is always a first page")
         return Listing(items, revision, observed_at)
 
-    def _pages(self, path: str, query: Mapping[str, str], accept: str) -> Iterator[Answer]:
+    def _pages(self, path: str, query: Mapping[str, str], accept: str, what: str) -> Iterator[Answer]:
         token = ""
         while True:
             asked = {**query, "limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
             try:
-                page = retry.read(
-                    self._clock,
-                    kube_errors.classify,
-                    functools.partial(self.request, "GET", path, query=asked, accept=accept),
+                page = self._read(
+                    functools.partial(self.request, "GET", path, query=asked, accept=accept), what
                 )
             except cloud_errors.Refused as refused:
                 if refused.status == cloud_errors.GONE:

@@ -15,7 +15,7 @@ import pathlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpuctl.cloud import errors as cloud_errors
-from tpuctl.cloud import parallel
+from tpuctl.cloud import kube_errors, parallel
 from tpuctl.model import errors
 from tpuctl.ops import context as context_module
 
@@ -29,7 +29,6 @@ T = TypeVar("T")
 PLUGIN_TIMEOUT_S = 60.0
 """Real seconds for everything that a credential plugin does, a person's sign-in included."""
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
-_HINT = "write one with: gcloud container clusters get-credentials CLUSTER --location=LOCATION"
 
 
 def load(context: context_module.Context) -> client.ApiClient:
@@ -86,7 +85,7 @@ def _use_kubeconfig(configuration: Any, context: context_module.Context) -> None
     where = context.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
     path = os.path.expanduser(context.kubeconfig) if context.kubeconfig else None  # noqa: PTH111 - may be a list
     if path is not None and not pathlib.Path(path).is_file():
-        raise errors.UsageError(f"kubeconfig {path} does not exist", hint=_HINT)
+        raise errors.UsageError(f"kubeconfig {path} does not exist", hint=_hint(context))
 
     def read() -> None:
         config.load_kube_config(
@@ -100,13 +99,19 @@ def _use_kubeconfig(configuration: Any, context: context_module.Context) -> None
         with _heard() as words:
             _in_time(read)
     except (config.ConfigException, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise errors.UsageError(f"kubeconfig {where}: {cloud_errors.clean(error)}", hint=_HINT) from error
+        raise errors.UsageError(
+            f"kubeconfig {where}: {cloud_errors.clean(error)}", hint=_hint(context)
+        ) from error
     except OSError as error:
         raise errors.UsageError(f"kubeconfig {where} cannot be read: {error.strerror}") from error
     except (TypeError, AttributeError, KeyError, ValueError) as error:
         raise errors.UsageError(f"kubeconfig {where} is damaged: {cloud_errors.clean(error)}") from error
     if words:
         raise _plugin_failed(words)
+
+
+def _hint(context: context_module.Context) -> str:
+    return f"write one with: {kube_errors.credentials_command(context)}"
 
 
 def _library() -> Any:

@@ -13,6 +13,7 @@ no answer             Unavailable
 from __future__ import annotations
 
 import contextlib
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.cloud import errors as cloud_errors
@@ -22,10 +23,9 @@ from tpuctl.model import errors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from tpuctl.ops import context as contexts
+
 _BAD_REQUEST = frozenset({400, 405, 406, 413, 415, 422})
-_NO_CREDENTIALS_HINT = (
-    "check the credentials of the kubeconfig; for GKE: gcloud container clusters get-credentials"
-)
 _UNKNOWN_OUTCOME = "it is not known whether the server did it; look before trying again"
 
 
@@ -74,30 +74,69 @@ def classify(error: BaseException) -> retry.Fault:
 
 
 @contextlib.contextmanager
-def translated(what: str, server: str, *, writing: bool = False) -> Iterator[None]:
-    """Turn the errors of requests inside into ours. `what` says what was tried: `list slices`."""
+def translated(
+    what: str, server: str, *, context: contexts.Context | None = None, writing: bool = False
+) -> Iterator[None]:
+    """Turn the errors of requests inside into ours. `what` says what was tried: `list slices`.
+
+    With the context the hints can tell commands to run.
+    """
     import urllib3.exceptions  # noqa: PLC0415 - slow to import
 
     try:
         yield
     except cloud_errors.Refused as refused:
-        error = _from_refused(refused, what, writing=writing)
+        error = _from_refused(refused, what, context, writing=writing)
         error.details = (*error.details, *refused.facts)
         raise error from refused
     except cloud_errors.Malformed as malformed:
         hint = _UNKNOWN_OUTCOME if writing else "is a proxy or a sign-in page in between?"
         raise errors.Unavailable(f"cannot {what}: {malformed}", hint=hint) from malformed
     except urllib3.exceptions.HTTPError as error:
-        raise _from_transport(error, what, server, writing=writing) from error
+        raise _from_transport(error, what, server, context, writing=writing) from error
 
 
-def _from_refused(refused: cloud_errors.Refused, what: str, *, writing: bool) -> errors.TpuctlError:
+def told(error: BaseException, what: str, server: str) -> str:
+    """What an error of a request says, in our words."""
+    try:
+        with translated(what, server):
+            raise error
+    except errors.TpuctlError as ours:
+        return ours.message
+
+
+def credentials_command(context: contexts.Context) -> str:
+    """The command that writes the credentials of the context's cluster into its kubeconfig."""
+    where = f"KUBECONFIG={shlex.quote(context.kubeconfig)} " if context.kubeconfig else ""
+    words = ["gcloud", "container", "clusters", "get-credentials", context.cluster]
+    options = [f"--location={context.location}", f"--project={context.project}"]
+    return where + shlex.join([*words, *options])
+
+
+def unreachable_hint(context: contexts.Context | None) -> str | None:
+    """What to look at if a service of the context does not answer."""
+    if context is None:
+        return None
+    return (
+        f"is context '{context.name}' the right one, and is it reachable from here? "
+        f"see: tpuctl context show {context.name}; choose another with: tpuctl context use NAME"
+    )
+
+
+def _credentials_hint(context: contexts.Context | None) -> str:
+    command = "gcloud container clusters get-credentials" if context is None else credentials_command(context)
+    return f"check the credentials of the kubeconfig; for GKE: {command}"
+
+
+def _from_refused(
+    refused: cloud_errors.Refused, what: str, context: contexts.Context | None, *, writing: bool
+) -> errors.TpuctlError:
     message, causes = _texts(refused)
     text = f"cannot {what}: {message}"
     if refused.status == cloud_errors.UNAUTHORIZED:
-        return errors.NotPermitted(text, hint=_NO_CREDENTIALS_HINT)
+        return errors.NotPermitted(text, hint=_credentials_hint(context))
     if refused.status == cloud_errors.FORBIDDEN:
-        return _forbidden(message, text)
+        return _forbidden(message, text, context)
     if refused.status == cloud_errors.NOT_FOUND:
         return errors.NotFound(text)
     if refused.status == cloud_errors.CONFLICT:
@@ -110,13 +149,13 @@ def _from_refused(refused: cloud_errors.Refused, what: str, *, writing: bool) ->
     return errors.Unavailable(f"{text} (HTTP {refused.status})", hint=hint)
 
 
-def _forbidden(message: str, text: str) -> errors.TpuctlError:
+def _forbidden(message: str, text: str, context: contexts.Context | None) -> errors.TpuctlError:
     if message.startswith("admission webhook") or " denied the request" in message:
         return errors.UsageError(text)
     if "exceeded quota" in message:
         return errors.DoesNotFit(text)
     if "system:anonymous" in message:
-        return errors.NotPermitted(f"{text} (no credentials were sent)", hint=_NO_CREDENTIALS_HINT)
+        return errors.NotPermitted(f"{text} (no credentials were sent)", hint=_credentials_hint(context))
     return errors.NotPermitted(text, hint="ask for a role that allows this (see configs/kubernetes)")
 
 
@@ -136,7 +175,9 @@ def _texts(refused: cloud_errors.Refused) -> tuple[str, tuple[str, ...]]:
     return cloud_errors.clean(message), lines
 
 
-def _from_transport(error: Exception, what: str, server: str, *, writing: bool) -> errors.Unavailable:
+def _from_transport(
+    error: Exception, what: str, server: str, context: contexts.Context | None, *, writing: bool
+) -> errors.Unavailable:
     import urllib3.exceptions  # noqa: PLC0415 - slow to import
 
     names = urllib3.exceptions
@@ -151,7 +192,7 @@ def _from_transport(error: Exception, what: str, server: str, *, writing: bool) 
         why = f"{server} did not answer in time"
     else:
         why = f"the connection to {server} broke: {_root(error)}"
-    return errors.Unavailable(f"cannot {what}: {why}", hint=open_outcome)
+    return errors.Unavailable(f"cannot {what}: {why}", hint=open_outcome or unreachable_hint(context))
 
 
 def _root(error: BaseException) -> str:

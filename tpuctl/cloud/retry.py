@@ -10,6 +10,7 @@ through the injected clock. What may be repeated is decided by a `Classify` func
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -34,6 +35,32 @@ class Fault(NamedTuple):
 
 FINAL = Fault()
 Classify = Callable[[BaseException], Fault]
+Told = Callable[[BaseException], None]
+"""Hears of a failed attempt that is repeated."""
+
+
+class Telling:
+    """Tells people that a service is tried again: once, until it has answered."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._is_told = False
+
+    def failed(self, text: str) -> None:
+        """An attempt failed, as `text` says, and is repeated."""
+        with self._lock:
+            is_news, self._is_told = not self._is_told, True
+        if is_news:
+            self._tell(f"{text}; trying again")
+
+    def answered(self) -> None:
+        """The service is there: the next trouble is news."""
+        self._is_told = False
+
+
+def untold(_text: str) -> None:
+    """For whoever has nobody to tell."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,9 +77,16 @@ class Policy:
 STANDARD = Policy()
 
 
-def read(clock: ports.Clock, classify: Classify, attempt: Callable[[], T], *, policy: Policy = STANDARD) -> T:
+def read(
+    clock: ports.Clock,
+    classify: Classify,
+    attempt: Callable[[], T],
+    *,
+    policy: Policy = STANDARD,
+    told: Told | None = None,
+) -> T:
     """The result of `attempt`, repeated while its fault may pass; the last error is raised as it is."""
-    return _retrying(clock, lambda error: classify(error).again, classify, policy)(attempt)
+    return _retrying(clock, lambda error: classify(error).again, classify, policy, told)(attempt)
 
 
 def write(
@@ -62,6 +96,7 @@ def write(
     *,
     look: Callable[[], T | None],
     policy: Policy = STANDARD,
+    told: Told | None = None,
 ) -> T:
     """The result of `attempt`, or what `look` finds after an attempt with an open outcome.
 
@@ -86,11 +121,15 @@ def write(
         fault = classify(error)
         return fault.again or fault.ambiguous
 
-    return _retrying(clock, may_go_on, classify, policy)(look_then_write)
+    return _retrying(clock, may_go_on, classify, policy, told)(look_then_write)
 
 
 def _retrying(
-    clock: ports.Clock, may_go_on: Callable[[BaseException], bool], classify: Classify, policy: Policy
+    clock: ports.Clock,
+    may_go_on: Callable[[BaseException], bool],
+    classify: Classify,
+    policy: Policy,
+    told: Told | None,
 ) -> tenacity.Retrying:
     deadline_s = clock.monotonic_s() + policy.deadline_s
     backoff = tenacity.wait_exponential(
@@ -105,10 +144,16 @@ def _retrying(
     def is_too_late(state: tenacity.RetryCallState) -> bool:
         return clock.monotonic_s() + state.upcoming_sleep > deadline_s
 
+    def tell(state: tenacity.RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if told is not None and error is not None:
+            told(error)
+
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(may_go_on),
         wait=wait,
         stop=is_too_late,
         sleep=clock.sleep,
+        before_sleep=tell,
         reraise=True,
     )

@@ -7,44 +7,19 @@ again. What cannot be shown to work is not suggested.
 from __future__ import annotations
 
 import dataclasses
-import enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from tpuctl.engine import backfill, changes, defrag, placement, preemption
+from tpuctl.engine import backfill, defrag, mending, placement, preemption, tenancy
 from tpuctl.engine.inventory import recent, stock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tpuctl.engine import tenancy
     from tpuctl.model import fleet, topology
 
 Obstacle = placement.Obstacle
-
-
-class Act(enum.StrEnum):
-    """What can be done; the value is what people read."""
-
-    UNCORDON = "uncordon"
-    RELEASE = "release hold"
-    ALLOW_DEGRADED = "allow degraded cubes"
-    SWAP = "swap"
-    MOVE = "move"
-    WAIT = "wait for the end of"
-    PREEMPT = "preempt"
-    REPAIR = "repair"
-    FALL_BACK = "use the fallback"
-
-
-class Action(NamedTuple):
-    """One thing to do."""
-
-    act: Act
-    target: str
-    """A cube, a slice, or a shape."""
-    detail: str = ""
-    partition_ids: tuple[str, ...] = ()
-    """For a move or a swap: what the slice has afterwards."""
+Act = mending.Act
+Action = mending.Action
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -112,26 +87,16 @@ def advise(snapshot: fleet.Fleet, question: Question) -> placement.Placement | A
     return Advice(refusal=found, ways=tuple(ways))
 
 
+def opening(snapshot: fleet.Fleet, request: placement.Request) -> Way | None:
+    """Unused cubes made usable, which disturbs nobody; None if the request does not fit even then."""
+    return next(_by_mending(snapshot, Question(request=request, tenants=tenancy.Tenants())), None)
+
+
 def apply(snapshot: fleet.Fleet, way: Way) -> fleet.Fleet:
     """The fleet after the actions of a way."""
     for action in way.actions:
-        snapshot = _applied(snapshot, action)
+        snapshot = mending.applied(snapshot, action)
     return snapshot
-
-
-def _applied(snapshot: fleet.Fleet, action: Action) -> fleet.Fleet:
-    target = (action.target,)
-    if action.act is Act.UNCORDON:
-        return changes.uncordoned(snapshot, target)
-    if action.act is Act.RELEASE:
-        return changes.without_claims(snapshot, target)
-    if action.act is Act.REPAIR:
-        return changes.repaired(snapshot, target)
-    if action.act in (Act.WAIT, Act.PREEMPT):
-        return changes.without_slices(snapshot, target)
-    if action.act in (Act.MOVE, Act.SWAP):
-        return changes.moved(snapshot, action.target, action.partition_ids)
-    return snapshot  # the request changes, not the fleet
 
 
 def _way(
@@ -146,7 +111,7 @@ def _way(
     """The way, if it works."""
     after = snapshot
     for action in actions:
-        after = _applied(after, action)
+        after = mending.applied(after, action)
     found = placement.place(after, request)
     if isinstance(found, placement.Placement):
         yield Way(
@@ -197,8 +162,9 @@ def _by_preempting(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
 def _by_moving(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
     found = defrag.plan(snapshot, question.request, question.tenants, question.costs.moves)
     if isinstance(found, defrag.Plan):
+        labels = {block.id: block.label for block in snapshot.blocks}
         actions = [
-            Action(Act.MOVE, move.slice_name, f"to block {move.to_block}", move.new_partitions)
+            Action(Act.MOVE, move.slice_name, f"to block {labels[move.to_block]}", move.new_partitions)
             for move in found.moves
         ]
         chips = sum(move.topology.chips for move in found.moves)
@@ -214,7 +180,7 @@ def _by_moving(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
 def _by_mending(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
     """Cubes that nobody uses, made usable: open what is closed, and only then repair what is broken."""
     index = recent.of(snapshot, question.request.terms)
-    for acts in ((Act.UNCORDON, Act.RELEASE), (Act.UNCORDON, Act.RELEASE, Act.REPAIR)):
+    for acts in (mending.OPENING, (*mending.OPENING, Act.REPAIR)):
         tries = sorted(
             (len(actions), block, actions)
             for block in range(len(index.blocks))
@@ -230,17 +196,6 @@ def _by_mending(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
                 return
 
 
-_MENDED_BY = {
-    Obstacle.CORDONED: Act.UNCORDON,
-    Obstacle.HELD: Act.RELEASE,
-    Obstacle.DEGRADED: Act.REPAIR,
-    Obstacle.UNHEALTHY: Act.REPAIR,
-    Obstacle.INCOMPLETE: Act.REPAIR,
-    Obstacle.UNKNOWN: Act.REPAIR,
-    Obstacle.NO_NODES: Act.REPAIR,
-}
-
-
 def _mending(
     index: stock.Stock, block: int, request: placement.Request, acts: Sequence[Act]
 ) -> list[Action] | None:
@@ -249,19 +204,19 @@ def _mending(
         missing = 1
     else:
         missing = request.topology.cubes + request.keep_free - index.free[block].bit_count()
-    order = list(_MENDED_BY)
-    found: list[tuple[int, str, Action]] = []
-    for slot in index.slots[block]:
-        obstacle = slot.whole_obstacle
-        if obstacle is None or obstacle not in _MENDED_BY or _MENDED_BY[obstacle] not in acts:
-            continue
-        if obstacle is Obstacle.HELD and slot.obstacle is not None:
-            continue  # held for a reason, it seems
-        if request.admits(slot.cube.id, slot.cube.id):
-            action = Action(_MENDED_BY[obstacle], slot.cube.id, str(obstacle))
-            found.append((order.index(obstacle), slot.cube.id, action))
-    found.sort()
-    return [action for _, _, action in found[:missing]] if len(found) >= missing else None
+    found = [mend for mend in _mends(index, block, request) if {*acts}.issuperset(_acts(mend))]
+    found.sort(key=lambda mend: (mending.ORDER.index(mend.obstacle), mend.cube_id))
+    return mending.actions_of(found[:missing]) if len(found) >= missing else None
+
+
+def _mends(index: stock.Stock, block: int, request: placement.Request) -> list[mending.Mend]:
+    """What could be mended for a request in one block."""
+    found = (mending.of(slot) for slot in index.slots[block])
+    return [mend for mend in found if mend is not None and request.admits(mend.cube_id, mend.cube_id)]
+
+
+def _acts(mend: mending.Mend) -> set[Act]:
+    return {action.act for action in mend.actions}
 
 
 def _by_allowing(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
@@ -354,21 +309,19 @@ def _mixed(snapshot: fleet.Fleet, question: Question) -> list[Way]:
     """Where no single kind of action suffices: mend all that can be mended, then make room for the rest."""
     index = recent.of(snapshot, question.request.terms)
     mends = [
-        Action(_MENDED_BY[obstacle], slot.cube.id, str(obstacle))
-        for block, slots in enumerate(index.slots)
-        if question.request.block in (None, index.blocks[block])
-        for slot in slots
-        if (obstacle := slot.whole_obstacle) in _MENDED_BY
-        and question.request.admits(slot.cube.id, slot.cube.id)
+        mend
+        for block, block_id in enumerate(index.blocks)
+        if question.request.block in (None, block_id)
+        for mend in _mends(index, block, question.request)
     ]
     mended = snapshot
-    for action in mends:
-        mended = _applied(mended, action)
+    for action in mending.actions_of(mends):
+        mended = mending.applied(mended, action)
     ways: list[Way] = []
     for attempt in (_by_moving, _by_waiting, _by_preempting):
         for rest in attempt(mended, question):
             block_cubes = {slot.cube.id for slot in index.slots[index.number_of_block[rest.placement.block]]}
-            used = [action for action in mends if action.target in block_cubes]
+            used = mending.actions_of(mend for mend in mends if mend.cube_id in block_cubes)
             repairs = any(action.act is Act.REPAIR for action in used)
             delay_h = max(rest.delay_h, question.costs.repair_h if repairs else 0.0)
             cost = rest.cost_chip_h - rest.delay_h * question.request.topology.chips

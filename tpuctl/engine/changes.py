@@ -84,7 +84,7 @@ def _failed(cube: fleet.Cube) -> fleet.Cube:
 
 
 def _uncordoned(cube: fleet.Cube) -> fleet.Cube:
-    hosts = tuple(host._replace(schedulable=True, taints=()) for host in cube.hosts)
+    hosts = tuple(host._replace(schedulable=True, taints=(), taint_effects=()) for host in cube.hosts)
     return dataclasses.replace(cube, hosts=hosts)
 
 
@@ -101,6 +101,7 @@ def _well(host: fleet.Host) -> fleet.Host:
         ready=True,
         schedulable=True,
         taints=(),
+        taint_effects=(),
         conditions=(),
         maintenance_at=None,
         maintenance_ongoing=False,

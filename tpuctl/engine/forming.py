@@ -7,7 +7,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import placement
-from tpuctl.model import states
+from tpuctl.model import counts, states
 
 if TYPE_CHECKING:
     from tpuctl.model import fleet
@@ -46,13 +46,13 @@ class FormPlan:
             Step(
                 name=StepName.CREATE_SLICE,
                 target=f"slice/{self.slice_name}",
-                does=f"create it with {len(self.placement.partition_ids)} partitions",
+                does=f"create it with {counts.of(len(self.placement.partition_ids), 'partition')}",
                 requires="the partitions are free and usable, the name is free",
             ),
             Step(
                 name=StepName.WAIT_READY,
                 target=f"slice/{self.slice_name}",
-                does=f"wait until it is ACTIVE and {size.hosts} hosts carry its label",
+                does=f"wait until it is ACTIVE and its {counts.of(size.hosts, 'host')} carry its label",
                 requires="the slice exists",
             ),
         )

@@ -1,7 +1,8 @@
 """Pods that outlived their slice still hold the chips of their hosts.
 
 Nothing ends them when a slice is taken apart, so a slice that is formed there gets hosts on which its own
-pods cannot start. Such cubes count as claimed until the pods are gone.
+pods cannot start. Such cubes count as claimed until the pods are gone. Pods that an open swap keeps are no
+leftovers: their slice is coming back.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
-from tpuctl.model import operations
+from tpuctl.model import counts, operations
 
 if TYPE_CHECKING:
     from tpuctl.model import fleet
@@ -26,14 +27,30 @@ def _claims(snapshot: fleet.Fleet) -> tuple[operations.Claim, ...]:
     running = [pod for pod in snapshot.pods if pod.node not in held and pod.node and not pod.is_finished]
     if not running:
         return ()
-    cube_of = {host.name: cube.id for cube in snapshot.cubes for host in cube.hosts}
+    swapped = _of_swaps(snapshot)
+    cube_of = {host.name: cube.id for cube in snapshot.cubes if cube.id not in swapped for host in cube.hosts}
     found: dict[str, collections.Counter[str]] = {}
     for pod in running:
         if pod.node in cube_of:
             owner = f"{pod.namespace}/{pod.owner or f'Pod/{pod.name}'}"
             found.setdefault(cube_of[pod.node], collections.Counter())[owner] += 1
     return tuple(
-        operations.Claim(cube_id, f"{count} pods of {owner} still run")
+        operations.Claim(cube_id, _still_there(count, owner))
         for cube_id, owners in sorted(found.items())
         for owner, count in sorted(owners.items())
     )
+
+
+def _still_there(count: int, owner: str) -> str:
+    """What `operations.kept_by` reads."""
+    return f"{counts.of(count, 'pod')} of {owner} still {'runs' if count == 1 else 'run'}"
+
+
+def _of_swaps(snapshot: fleet.Fleet) -> set[str]:
+    """Cubes that open swaps claim: they keep or restart the pods there."""
+    prefix = f"{operations.Kind.SWAP}-"
+    return {
+        snapshot.cube_of_partition.get(claim.cube_id, claim.cube_id)
+        for claim in snapshot.claims
+        if claim.slice_name and operations.kept_by(claim.holder).name.startswith(prefix)
+    }

@@ -91,6 +91,12 @@ class Refusal:
         return all(candidate.total < self.needed for candidate in self.candidates)
 
     @property
+    def demand(self) -> str:
+        """`2 cubes of one block needed`."""
+        unit = self.unit.removesuffix("s") if self.needed == 1 else self.unit
+        return f"{self.needed} {unit} of one block needed"
+
+    @property
     def usable(self) -> int:
         return max((candidate.usable for candidate in self.candidates), default=0)
 

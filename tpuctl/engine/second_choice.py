@@ -47,15 +47,36 @@ def way_back(operation: operations.Operation) -> operations.Operation:
 
 
 def can_form(snapshot: fleet.Fleet, operation: operations.Operation, partitions: tuple[str, ...]) -> bool:
-    """Whether the slice could be formed from these cubes now, as far as can be seen."""
+    """Whether the slice could be formed from these cubes now, as far as can be seen.
+
+    Cordons on cubes that the slice has had do not count, the operation's own among them: they keep new pods
+    away, not the slice from what was its own.
+    """
     request = placement.Request(
         topology=operation.topology,
         cubes=partitions,
         allow_degraded=True,
         slice_name=operation.slice_name,
     )
-    without_attempt = snapshot.without_slice(operation.slice_name)
-    return isinstance(placement.place(without_attempt, request), placement.Placement)
+    return isinstance(placement.place(as_if_over(snapshot, operation), request), placement.Placement)
+
+
+def as_if_over(snapshot: fleet.Fleet, operation: operations.Operation) -> fleet.Fleet:
+    """The fleet without the operation's attempt, and with what was the slice's own open for it again."""
+    own = {snapshot.cube_of_partition.get(part, part) for part in operation.old_partitions}
+
+    def opened(cube: fleet.Cube) -> fleet.Cube:
+        if cube.id not in own:
+            return cube
+        return dataclasses.replace(cube, hosts=tuple(host._replace(schedulable=True) for host in cube.hosts))
+
+    blocks = (
+        dataclasses.replace(block, cubes=tuple(map(opened, block.cubes)))
+        if any(cube.id in own for cube in block.cubes)
+        else block
+        for block in snapshot.blocks
+    )
+    return snapshot.without_slice(operation.slice_name).with_blocks(tuple(blocks))
 
 
 def _replacements(

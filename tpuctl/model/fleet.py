@@ -94,6 +94,19 @@ class Host(NamedTuple):
     """Chips that pods can use (allocatable `google.com/tpu`); None if the node does not tell."""
     provider_id: str = ""
     """`gce://PROJECT/ZONE/INSTANCE`: the VM behind the node."""
+    taint_effects: tuple[str, ...] = ()
+    """NoSchedule, NoExecute ...: one for each of `taints`; empty if they were not kept."""
+
+    @property
+    def told_taints(self) -> tuple[str, ...]:
+        """The taints as `key:effect`, each once."""
+        effects = self.taint_effects or ("",) * len(self.taints)
+        return tuple(
+            dict.fromkeys(
+                f"{key}:{effect}" if effect else key
+                for key, effect in zip(self.taints, effects, strict=False)
+            )
+        )
 
     def state(self, shape: topology.Topology) -> states.PartitionState:
         return self.partition_states[topology.PARTITION_SHAPES.index(shape)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime  # noqa: TC003 - the codec resolves annotations at run time
 import enum
+import re
 from typing import NamedTuple
 
 from tpuctl.model import topology  # noqa: TC001 - the codec resolves annotations at run time
@@ -94,6 +95,29 @@ class Operation:
         """Partitions that nobody else may take while this is open."""
         return tuple(sorted({*self.old_partitions, *self.partitions}))
 
+    @property
+    def is_begun(self) -> bool:
+        """If true, something may have been done to a Slice already."""
+        return self.intent is not Intent.PLANNED
+
+    @property
+    def why_no_way_back(self) -> str:
+        """Why it can only be finished; empty if it can still be taken back.
+
+        A swap that has deleted its slice goes back only if its old cubes can form: that is for whoever looks
+        at them to tell.
+        """
+        if self.kind is Kind.DEFORM and self.is_begun:
+            return "has begun to delete the slice, which cannot be undone"
+        if self.intent is Intent.RESTARTING:
+            return "has formed its slice on the new cubes and restarts pods there: it can only be finished"
+        return ""
+
+    @property
+    def stage(self) -> str:
+        """How far it is, in a word."""
+        return "going back" if self.aborting else str(self.intent)
+
 
 class Hold(NamedTuple):
     """A cube taken out of placement."""
@@ -112,6 +136,47 @@ class Hold(NamedTuple):
         return self.until is not None and self.until <= now
 
 
+class Keeper(enum.StrEnum):
+    """What kind of thing keeps a cube from placement."""
+
+    HOLD = "hold"
+    """A person, until it is released; also what a decision under way has set aside."""
+    OPERATION = "operation"
+    """An open operation, until it is finished."""
+    REBOOT = "reboot"
+    """A repair that reboots a host of it."""
+    PODS = "pods"
+    """Pods that outlived their slice."""
+
+
+class Kept(NamedTuple):
+    """By what a cube is kept, read from the words in which a claim tells it."""
+
+    keeper: Keeper
+    name: str = ""
+    """Owner of the hold, id of the operation or repair, `NAMESPACE/KIND/NAME` of what owns the pods; empty if
+    the words do not tell."""
+
+
+_KEPT = (
+    (Keeper.HOLD, re.compile(r"hold by (\S+)")),
+    (Keeper.OPERATION, re.compile(r"operation (\S+)")),
+    (Keeper.REBOOT, re.compile(r"repair (\S+): ")),
+    (Keeper.PODS, re.compile(r"[\d,]+ pods? of (\S+) still runs?")),
+)
+"""How claims begin; a dump holds no more than these words."""
+
+
+def kept_by(holder: str) -> Kept:
+    """What the words of a claim say; whatever else keeps a cube has set it aside like a hold."""
+    for keeper, words in _KEPT:
+        found = words.match(holder)
+        if found:
+            name = found[1].removesuffix(":") if keeper is Keeper.HOLD else found[1]
+            return Kept(keeper, name)
+    return Kept(Keeper.HOLD)
+
+
 class Claim(NamedTuple):
     """A reason why placement must leave a cube alone, whoever gave it."""
 
@@ -121,6 +186,8 @@ class Claim(NamedTuple):
     """What people read: `hold by jo: burn-in` or `operation swap-train-a-1f2e of jo`."""
     slice_name: str = ""
     """The slice on whose behalf it is claimed; that one may use it."""
+    until: datetime.datetime | None = None
+    """When it ends by itself; None if it does not."""
 
 
 class Lease(NamedTuple):

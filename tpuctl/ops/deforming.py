@@ -34,7 +34,7 @@ def prepare(ports: ports_module.Ports, name: str, *, force_foreign: bool) -> Pre
     """
     left = journal.of_slice(ports, name)
     if left is not None and left.operation.kind is not operations.Kind.DEFORM:
-        raise journal.open_error(left)
+        raise journal.open_error(ports, left)
     snapshot = ports.fleet.observe(SOURCES)
     item = snapshot.slices_by_name.get(name)
     if item is None:
@@ -70,7 +70,7 @@ def deform(
         if entry is None:
             return 0.0
         if not _is_ours(entry, before):
-            raise journal.open_error(entry)
+            raise journal.open_error(ports, entry)
         runner = running.Runner(fenced, reporter, entry, timeout_s=timeout_s)
         if wait:
             runner.run()

@@ -7,11 +7,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import forming, leftovers, placement
 from tpuctl.model import errors, fleet, health, operations
-from tpuctl.ops import journal, locking, naming, refusals, running, waiting
+from tpuctl.ops import (
+    absences,
+    holding,
+    journal,
+    locking,
+    naming,
+    next_steps,
+    refusals,
+    running,
+    waiting,
+    ways_out,
+)
 from tpuctl.ops import ports as ports_module
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tpuctl.model import topology
 
@@ -100,16 +111,18 @@ def prepare(ports: ports_module.Ports, name: str, wish: placement.Request) -> Pr
     the cubes that were named, DoesNotFit with counted reasons if there is no room.
     """
     snapshot, resolved = _observe(ports, wish)
-    return decided(snapshot, name, resolved)
+    return decided(snapshot, name, resolved, me=lambda: holding.owner_name(ports))
 
 
-def decided(snapshot: fleet.Fleet, name: str, wish: placement.Request) -> Prepared:
+def decided(
+    snapshot: fleet.Fleet, name: str, wish: placement.Request, *, me: Callable[[], str] = ways_out.nobody
+) -> Prepared:
     """Decide on a snapshot with `SOURCES`; the wish is in ids. Raises as `prepare` does."""
     decision = forming.plan_form(snapshot, name, wish)
     if isinstance(decision, placement.Refusal):
-        raise refusals.error_for(snapshot, decision, wish)
+        raise refusals.error_for(snapshot, decision, wish, me=me)
     if isinstance(decision, forming.Clash):
-        raise refusals.clash(decision)
+        raise refusals.clash(decision, snapshot)
     return Prepared(snapshot=snapshot, slice_name=name, plan=decision, priority=wish.priority or 0)
 
 
@@ -251,11 +264,43 @@ def finish(
 def wait(
     ports: ports_module.Ports, reporter: ports_module.Reporter, name: str, *, timeout_s: float
 ) -> fleet.Slice:
-    """Wait for a slice that exists; raises NotFound if it does not."""
+    """Wait for a slice that exists, and close the forming that made it if its program is gone.
+
+    Raises NotFound if there is no slice, Conflict if an open operation has it deleted, SliceFailed with what
+    to do next, TimedOut.
+    """
     item = ports.slices.get(name)
     if item is None:
-        raise errors.NotFound(f"there is no slice {name}", hint="see: tpuctl slice list")
-    return waiting.until_ready(ports, reporter, name, uid=item.uid, shape=item.topology, timeout_s=timeout_s)
+        raise absences.error_for(ports, name)
+    try:
+        ready = waiting.until_ready(
+            ports, reporter, name, uid=item.uid, shape=item.topology, timeout_s=timeout_s
+        )
+    except waiting.SliceFailed as failure:
+        failure.hint = next_steps.looked_up(ports, failure.slice)
+        raise
+    _close_if_ready(ports, reporter, name)
+    return ready
+
+
+def _close_if_ready(ports: ports_module.Ports, reporter: ports_module.Reporter, name: str) -> None:
+    """Close what a forming left open that ran out of time or died; a living one closes it by itself."""
+    left = journal.of_slice(ports, name)
+    if left is None or left.operation.kind is not operations.Kind.FORM or left.operation.aborting:
+        return
+    operation_id = left.operation.id
+    try:
+        with locking.held(ports, reporter, locking.slice_lock(name), wait_s=0) as lock:
+            fenced = locking.fenced(ports, lock)
+            entry = journal.of_slice(fenced, name)
+            if entry is not None and running.Runner(fenced, reporter, entry).close_if_done():
+                reporter.step(f"operation {operation_id} of {left.operation.actor} is closed")
+    except (errors.Conflict, errors.NotPermitted) as refused:
+        # The slice is ready, and that was the question; who may not write is told who can.
+        reporter.warn(
+            f"operation {operation_id} is still open ({refused.message}); "
+            f"if nobody is at work on it: tpuctl operation resume {operation_id}"
+        )
 
 
 def _block_label(snapshot: fleet.Fleet, partition_ids: Sequence[str]) -> str | None:
@@ -305,7 +350,7 @@ def _finish_earlier(
         and wish.priority in (None, begun.priority)
     )
     if not same:
-        raise journal.open_error(left)
+        raise journal.open_error(ports, left)
     reporter.step(f"going on with operation {left.operation.id} of {left.operation.actor}")
     return _run(ports, reporter, left, ports.clock.monotonic_s(), timeout_s)
 

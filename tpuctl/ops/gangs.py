@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tpuctl.engine import forming as decisions
 from tpuctl.engine import placement
 from tpuctl.model import errors, fleet, states
-from tpuctl.ops import forming, journal, locking, naming, refusals, running, waiting
+from tpuctl.ops import forming, holding, journal, locking, naming, refusals, running, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ def prepare(
     for name in names[1:]:
         plan = decisions.plan_form(snapshot, name, resolved)
         if isinstance(plan, placement.Refusal):
-            refused = refusals.error_for(snapshot, plan, resolved)
+            refused = refusals.error_for(snapshot, plan, resolved, me=lambda: holding.owner_name(ports))
             raise errors.DoesNotFit(
                 f"{len(found)} of {len(names)} slices {wish.topology} fit, and they are formed all or none",
                 # What is named makes room for one more.
@@ -58,7 +58,7 @@ def prepare(
                 details=refused.details,
             )
         if isinstance(plan, decisions.Clash):
-            raise refusals.clash(plan)
+            raise refusals.clash(plan, snapshot)
         found.append(dataclasses.replace(first, slice_name=name, plan=plan))
         snapshot = beside(snapshot, found[-1])
     return tuple(found)

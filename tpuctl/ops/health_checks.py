@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.model import errors, fleet, health, states, topology
-from tpuctl.ops import naming, views
+from tpuctl.ops import absences, naming, views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,15 +59,28 @@ class Result:
         return tuple(item for item in self.items if fail_on.is_trouble(item.judgement))
 
 
-def check(snapshot: fleet.Fleet, policy: health.HealthPolicy, names: Sequence[str] = ()) -> Result:
-    """Judge what `names` name, or everything.
+def check(
+    snapshot: fleet.Fleet,
+    policy: health.HealthPolicy,
+    names: Sequence[str] = (),
+    missing: Sequence[absences.Absence] = (),
+) -> Result:
+    """Judge what `names` name, or everything; `missing` are slices that open operations have yet to make.
 
     Raises NotFound for a name that nothing has; Unavailable if there is nothing to check at all, since an
     empty fleet is more likely a wrong cluster than a healthy one.
     """
     cubes = views.cubes(snapshot, policy)
     slices = views.slices_on(snapshot, cubes, policy)
-    items = _selected(snapshot, cubes, slices, names) if names else _all(cubes, slices)
+    owed = {one.slice_name: of_absence(snapshot, one) for one in missing if one.is_wanted}
+    if names:
+        rest = [name for name in names if name not in owed]
+        items = (
+            *(owed[name] for name in dict.fromkeys(names) if name in owed),
+            *_selected(snapshot, cubes, slices, rest),
+        )
+    else:
+        items = (*_all(cubes, slices), *owed.values())
     if not items:
         raise errors.Unavailable(
             "there is nothing to check: no cube has nodes or a node pool",
@@ -110,6 +123,28 @@ def of_slice(view: views.SliceView) -> Checked:
         wanted_hosts=view.hosts if shape is None else shape.hosts,
         slices=(view.slice.name,),
         judgement=view.judgement,
+    )
+
+
+def of_absence(snapshot: fleet.Fleet, missing: absences.Absence) -> Checked:
+    """A slice that shall be there and is not: nothing of it works until its operation is finished."""
+    cubes = {snapshot.cube_of_partition.get(part, part) for part in missing.partition_ids}
+    blocks = [block.label for block in snapshot.blocks if any(cube.id in cubes for cube in block.cubes)]
+    trouble = health.Evidence(
+        origin=health.Origin.SLICE,
+        subject="",
+        says=f"{missing.why}; run: {missing.command}",
+        points_to=states.Verdict.UNHEALTHY,
+        since=missing.operation.started_at if missing.operation is not None else None,
+    )
+    return Checked(
+        kind="slice",
+        id=missing.slice_name,
+        block=",".join(blocks),
+        hosts=0,
+        wanted_hosts=0 if missing.topology is None else missing.topology.hosts,
+        slices=(missing.slice_name,),
+        judgement=health.Judgement(states.Verdict.UNHEALTHY, (trouble,), evidence=(trouble,)),
     )
 
 

@@ -29,6 +29,11 @@ class Held(NamedTuple):
     """Slices that use the cube now: a hold does not take it from them."""
 
 
+def owner_name(ports: ports_module.Ports) -> str:
+    """The name under which whoever acts here holds cubes: the same on every machine."""
+    return ports.identity.actor().partition("@")[0]
+
+
 def hold(ports: ports_module.Ports, cube: str, *, reason: str, for_s: float | None = None) -> Held:
     """Take a cube out of placement; the same hold again is unchanged.
 
@@ -42,7 +47,7 @@ def hold(ports: ports_module.Ports, cube: str, *, reason: str, for_s: float | No
     now = snapshot.observed_at
     wanted = operations.Hold(
         cube_id=found.id,
-        owner=ports.identity.actor().partition("@")[0],
+        owner=owner_name(ports),
         reason=reason.strip(),
         since=now,
         until=None if for_s is None else _later(now, for_s),
@@ -68,7 +73,7 @@ def release(ports: ports_module.Ports, cube: str, *, others: bool = False) -> op
     if record is None:
         return None
     found = records.read_hold(record.text, record.name)
-    me = ports.identity.actor().partition("@")[0]
+    me = owner_name(ports)
     if found.owner != me and not others and not found.is_over(record.observed_at):
         raise errors.GuardStopped(
             f"cube {found.cube_id} is held by {found.owner}: {found.reason}", hint="ask them, or add --others"

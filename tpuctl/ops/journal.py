@@ -53,7 +53,7 @@ def begin(ports: ports_module.Ports, operation: operations.Operation) -> Entry:
     except locking.LostLock:
         raise
     except errors.Conflict as conflict:
-        raise _somebody_elses(of_slice(ports, operation.slice_name), operation.slice_name) from conflict
+        raise _somebody_elses(ports, operation.slice_name) from conflict
     return Entry(operation=operation, record=record)
 
 
@@ -95,27 +95,52 @@ def refuse_if_open(ports: ports_module.Ports, slice_name: str) -> None:
     """Raise Conflict if an operation on the slice is open."""
     entry = of_slice(ports, slice_name)
     if entry is not None:
-        raise open_error(entry)
+        raise open_error(ports, entry)
 
 
 def _entry(record: ports_module.Record) -> Entry:
     return Entry(operation=records.read_operation(record.text, record.name), record=record)
 
 
-def open_error(entry: Entry) -> errors.Conflict:
-    """The error for a command that meets an operation which is not its own."""
+def open_error(ports: ports_module.Ports, entry: Entry) -> errors.Conflict:
+    """The error for a command that meets an operation which is not its own: who is at it, and what to run."""
     found = entry.operation
+    at_work = locking.at_work(ports, locking.slice_lock(found.slice_name))
     return errors.Conflict(
         f"operation {found.id} of {found.actor} is open on slice {found.slice_name}",
-        hint=f"finish it: tpuctl operation resume {found.id}, or go back: tpuctl operation abort {found.id}",
+        hint=f"{at_work} is at work on it: wait until it has ended, then run the command again"
+        if at_work
+        else _how_to_end(ports, found),
         details=(found.note,) if found.note else (),
     )
 
 
-def _somebody_elses(entry: Entry | None, slice_name: str) -> errors.Conflict:
+def ways_to_end(operation: operations.Operation) -> str:
+    """The commands that end an open operation; a way back only where there may be one."""
+    finish = f"finish it: tpuctl operation resume {operation.id}"
+    back = f"tpuctl operation abort {operation.id}"
+    if operation.why_no_way_back or operation.aborting:
+        return finish
+    if operation.kind is operations.Kind.SWAP and operation.is_begun:
+        return f"{finish}, or if the old cubes can form again, go back: {back}"
+    return f"{finish}, or go back: {back}"
+
+
+def _how_to_end(ports: ports_module.Ports, found: operations.Operation) -> str:
+    item = ports.slices.get(found.slice_name) if found.kind is operations.Kind.FORM else None
+    if item is not None and item.state.is_ready and not found.aborting:
+        return (
+            f"the slice is {item.state} and nobody is at work on it: close it with "
+            f"tpuctl operation resume {found.id}, then run the command again"
+        )
+    return ways_to_end(found)
+
+
+def _somebody_elses(ports: ports_module.Ports, slice_name: str) -> errors.Conflict:
+    entry = of_slice(ports, slice_name)
     if entry is None:
         return errors.Conflict(f"another operation on slice {slice_name} was open a moment ago; try again")
-    return open_error(entry)
+    return open_error(ports, entry)
 
 
 def _record_name(slice_name: str) -> str:

@@ -131,14 +131,31 @@ def fenced(ports: ports_module.Ports, *locks: Lock) -> ports_module.Ports:
     )
 
 
-def break_lock(ports: ports_module.Ports, name: str, *, reason: str) -> operations.Lease:
-    """Take a lock away from its holder, who notices at its next write; returns the lock as it was.
-
-    Who broke it and why stays with the lock until it is next taken. Raises NotFound.
-    """
+def find(ports: ports_module.Ports, name: str) -> operations.Lease:
+    """A lock, held or free; raises NotFound."""
     found = ports.leases.get(name)
     if found is None:
         raise errors.NotFound(f"there is no lock {name}", hint="see: tpuctl lock show")
+    return found
+
+
+def at_work(ports: ports_module.Ports, name: str) -> str:
+    """Who holds a lock and is, as far as can be told, alive; empty if nobody, or if it is this program."""
+    found = ports.leases.get(name)
+    if found is None or _why_free(ports, found) or found.holder == ports.identity.actor():
+        return ""
+    return found.holder
+
+
+def break_lock(ports: ports_module.Ports, name: str, *, reason: str) -> operations.Lease:
+    """Take a lock away from its holder, who notices at its next write; returns the lock as it was.
+
+    Who broke it and why stays with the lock until it is next taken. One that is free already is left as it
+    is. Raises NotFound.
+    """
+    found = find(ports, name)
+    if not found.holder:
+        return found
     ports.leases.free(found, note=f"broken by {ports.identity.actor()}: {reason}")
     return found
 

@@ -39,9 +39,13 @@ class Window:
     """As the service words it; empty if only nodes tell."""
     can_reschedule: bool
     hosts: int
-    """Hosts it is about; of a block, those that have nodes."""
+    """Hosts it is about; of a whole block, those that have nodes."""
     slices: tuple[str, ...]
     told_by: tuple[str, ...]
+    cubes: tuple[str, ...] = ()
+    """Ids of the only cubes of a block that it is about, where their sub-blocks tell; empty: all of them."""
+    cubes_of_block: int = 0
+    """How many the block has."""
 
 
 def windows(snapshot: fleet.Fleet) -> tuple[Window, ...]:
@@ -57,12 +61,34 @@ def _order(window: Window) -> tuple[bool, float, str, str]:
 
 def _of_block(snapshot: fleet.Fleet, block: fleet.Block) -> Iterator[Window]:
     if block.maintenance is not None:
-        names = {name for cube in block.cubes for name in snapshot.holders.get(cube.id, ())}
-        yield _window(
-            block, None, block.maintenance, sum(len(cube.hosts) for cube in block.cubes), tuple(sorted(names))
-        )
+        yield _of_whole_block(snapshot, block, block.maintenance)
     for cube in block.cubes:
         yield from _of_cube(snapshot, block, cube)
+
+
+def _of_whole_block(snapshot: fleet.Fleet, block: fleet.Block, plan: fleet.Maintenance) -> Window:
+    """The block's own word, which sums up what its sub-blocks have planned for the same time."""
+    concerned = [cube for cube in block.cubes if _is_same(plan, cube.sub_block)]
+    cubes = concerned or block.cubes
+    slices = {name for cube in cubes for name in snapshot.holders.get(cube.id, ())}
+    hosts = (
+        len(concerned) * topology.HOSTS_PER_CUBE
+        if concerned
+        else sum(len(cube.hosts) for cube in block.cubes)
+    )
+    return dataclasses.replace(
+        _window(block, None, plan, hosts, tuple(sorted(slices))),
+        cubes=() if len(cubes) == len(block.cubes) else tuple(cube.id for cube in cubes),
+        cubes_of_block=len(block.cubes),
+    )
+
+
+def _is_same(plan: fleet.Maintenance, sub_block: fleet.SubBlock | None) -> bool:
+    """If true, the plan of a sub-block is a part of that plan of its block."""
+    told = None if sub_block is None else sub_block.maintenance
+    if told is None:
+        return False
+    return _second(told.start) == _second(plan.start) or (told.is_ongoing and plan.is_ongoing)
 
 
 def _of_cube(snapshot: fleet.Fleet, block: fleet.Block, cube: fleet.Cube) -> Iterator[Window]:

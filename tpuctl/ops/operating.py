@@ -6,8 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import second_choice
-from tpuctl.model import errors, operations, states
-from tpuctl.ops import journal, locking, running, swapping, waiting
+from tpuctl.model import operations, states
+from tpuctl.ops import journal, locking, retreating, running, swapping, waiting
 
 if TYPE_CHECKING:
     from tpuctl.ops import ports as ports_module
@@ -67,17 +67,21 @@ def abort(
     operation_id: str,
     *,
     timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+    accept_failure: bool = False,
+    shown: retreating.Retreat | None = None,
 ) -> operations.Operation:
     """Go back to what was before the operation, as far as that is still possible.
 
-    A swap whose Slice is deleted makes it again on the old cubes; a forming takes its Slice away. Raises
-    NotFound, Conflict for a taking apart that has begun (what is deleted cannot be undeleted) and for a swap
-    whose pods are being restarted (they run on the new cubes by now).
+    A swap whose Slice is deleted makes it again on the old cubes; a forming takes its Slice away. `shown` is
+    what the user has agreed to. Raises what `retreating.look` and `retreating.check` raise, PartlyDone with
+    `accept_failure` if the old cubes did not form.
     """
     slice_name = journal.find(ports, operation_id).operation.slice_name
     with locking.held(ports, reporter, locking.slice_lock(slice_name)) as lock:
         fenced = locking.fenced(ports, lock)
         entry = journal.find(fenced, operation_id)
+        now = retreating.of(fenced, entry.operation)
+        retreating.check(now, accept_failure=accept_failure, shown=shown)
         turned = _turned(fenced, entry)
         runner = running.Runner(fenced, reporter, turned, timeout_s=timeout_s, gives_in=True)
         runner.run()
@@ -86,19 +90,7 @@ def abort(
 
 def _turned(ports: ports_module.Ports, entry: journal.Entry) -> journal.Entry:
     found = entry.operation
-    begun = found.intent is not operations.Intent.PLANNED
-    if found.kind is operations.Kind.DEFORM and begun:
-        raise errors.Conflict(
-            f"operation {found.id} has begun to delete the slice, which cannot be undone",
-            hint=f"finish it: tpuctl operation resume {found.id}",
-        )
-    if found.intent is operations.Intent.RESTARTING:
-        raise errors.Conflict(
-            f"operation {found.id} has formed its slice on the new cubes and restarts pods there: "
-            "it can only be finished",
-            hint=f"finish it: tpuctl operation resume {found.id}",
-        )
-    if found.kind is operations.Kind.SWAP and begun:
+    if found.kind is operations.Kind.SWAP and found.is_begun:
         back = dataclasses.replace(second_choice.way_back(found), note="")
         return entry.replaced(ports, back)
     return entry.amended(ports, aborting=True, note="")

@@ -3,42 +3,51 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from tpuctl.engine import forming, placement
+from tpuctl.engine.inventory import obstacles
 from tpuctl.model import errors, fleet, topology
-from tpuctl.ops import ways_out
+from tpuctl.ops import next_steps, ways_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def error_for(
-    snapshot: fleet.Fleet, refusal: placement.Refusal, wish: placement.Request | None = None
+    snapshot: fleet.Fleet,
+    refusal: placement.Refusal,
+    wish: placement.Request | None = None,
+    *,
+    me: Callable[[], str] = ways_out.nobody,
 ) -> errors.TpuctlError:
     """The error for a refusal, with needed, usable and counted reasons for each block.
 
     If `wish` names cubes, the reasons are told for each of them; that somebody else has them is a conflict,
-    not a lack of room.
+    not a lack of room. `me` tells who acts, so that commands to run can be exact.
     """
     if wish is not None and wish.cubes:
-        return _of_named(snapshot, refusal, wish)
+        return _of_named(snapshot, refusal, wish, me)
     labels = {block.id: block.label for block in snapshot.blocks}
     lines = [_candidate_line(labels[candidate.block], candidate, refusal) for candidate in refusal.candidates]
     when = "never fits: no block is that large" if refusal.never else "does not fit now"
     best = "" if refusal.never else f", the best block has {refusal.usable} usable"
     return errors.DoesNotFit(
-        f"topology {refusal.topology} {when}: {refusal.needed} {refusal.unit} of one block needed{best}",
-        hint=_hint(snapshot, refusal, wish),
+        f"topology {refusal.topology} {when}: {refusal.demand}{best}",
+        hint=_hint(snapshot, refusal, wish, me),
         details=tuple(lines) or ("there are no cubes at all; make some with: tpuctl nodepool setup",),
     )
 
 
-def clash(found: forming.Clash) -> errors.Conflict:
-    """The error for a name that cannot be used."""
+def clash(found: forming.Clash, snapshot: fleet.Fleet) -> errors.Conflict:
+    """The error for a name that cannot be used; the snapshot is the one that was decided on."""
     name = found.slice.name
     hints = {
         forming.ClashKind.OTHER_SPEC: f"choose another name, or first: tpuctl slice deform {name}",
         forming.ClashKind.DELETING: "wait until it is gone, then run the command again",
-        forming.ClashKind.FAILED: f"take it apart first: tpuctl slice deform {name}",
     }
-    return errors.Conflict(f"slice {name}: {found.kind.value}: {found.why}", hint=hints[found.kind])
+    hint = hints.get(found.kind) or next_steps.of_failed(snapshot, found.slice)
+    return errors.Conflict(f"slice {name}: {found.kind.value}: {found.why}", hint=hint)
 
 
 def foreign(name: str, owner: fleet.Owner) -> errors.GuardStopped:
@@ -55,12 +64,14 @@ def foreign(name: str, owner: fleet.Owner) -> errors.GuardStopped:
 
 
 def _of_named(
-    snapshot: fleet.Fleet, refusal: placement.Refusal, wish: placement.Request
+    snapshot: fleet.Fleet, refusal: placement.Refusal, wish: placement.Request, me: Callable[[], str]
 ) -> errors.TpuctlError:
     takers = _takers(refusal)
     if takers:
+        freeing = "; ".join(ways_out.freeing(snapshot, wish.cubes, me))
         return errors.Conflict(
-            f"the cubes named are taken: {', '.join(takers)}", hint="see: tpuctl cube list"
+            f"the cubes named are taken: {', '.join(takers)}",
+            hint=f"name others, or first: {freeing}" if freeing else "see: tpuctl cube list",
         )
     lines = [line for cube in wish.cubes if (line := why_not(snapshot, cube, wish))]
     degraded = ways_out.allowing_degraded_helps(snapshot, wish)
@@ -97,7 +108,7 @@ def _obstacles(refusal: placement.Refusal) -> set[placement.Obstacle]:
 
 def _takers(refusal: placement.Refusal) -> tuple[str, ...]:
     """Who has the cubes that were named, if that is all that is wrong with them."""
-    mine = {placement.Obstacle.IN_USE, placement.Obstacle.HELD}
+    mine = {placement.Obstacle.IN_USE, *obstacles.KEPT}
     wrong = _obstacles(refusal)
     if not wrong or wrong - mine:
         return ()
@@ -117,13 +128,36 @@ def _candidate_line(label: str, candidate: placement.Candidate, refusal: placeme
     return "".join(parts)
 
 
-def _hint(snapshot: fleet.Fleet, refusal: placement.Refusal, wish: placement.Request | None) -> str | None:
+def _asked_again(snapshot: fleet.Fleet, refusal: placement.Refusal, wish: placement.Request | None) -> str:
+    """The same question to `capacity why-not`, with all that was asked for."""
+    words = [f"tpuctl capacity why-not --topology {refusal.topology}"]
+    if wish is not None and wish.block is not None:
+        labels = {block.id: block.label for block in snapshot.blocks}
+        words.append(f"--block {labels.get(wish.block, wish.block)}")
+    if wish is not None and wish.priority:
+        words.append(f"--priority {wish.priority}")
+    if wish is not None and wish.allow_degraded:
+        words.append("--allow-degraded")
+    return " ".join(words)
+
+
+def _hint(
+    snapshot: fleet.Fleet,
+    refusal: placement.Refusal,
+    wish: placement.Request | None,
+    me: Callable[[], str],
+) -> str | None:
     """The cheapest way out that the engine has verified; else what is missing."""
     if refusal.never:
         return None
-    found = ways_out.sentence(snapshot, refusal, wish) if wish is not None else None
+    found = ways_out.sentence(snapshot, refusal, wish, me) if wish is not None else None
     if found is not None:
-        return f"{found}\n(other ways: tpuctl capacity why-not --topology {refusal.topology})"
+        return f"{found}\n(other ways: {_asked_again(snapshot, refusal, wish)})"
     missing = refusal.needed - refusal.usable
     unit = refusal.unit.removesuffix("s") if missing == 1 else refusal.unit
-    return f"{missing} more {unit} must become free or healthy in one block"
+    lacking = f"{missing} more {unit} must become free or healthy in one block"
+    kept = ways_out.open_operations(refusal)
+    if not kept:
+        return lacking
+    finishing = "; ".join(f"tpuctl operation resume {name}" for name in kept)
+    return f"{lacking}\nopen operations keep some, finish those first: {finishing}"

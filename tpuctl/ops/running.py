@@ -89,13 +89,20 @@ class Runner:
         """Do the next step; False if that was the last."""
         world = self._observe()
         step = swapping.next_step(self.operation, world)
-        self._reporter.going_on(self._how_to_go_on())
+        self._reporter.going_on(self._how_to_go_on(world.slice))
         if step.name is _Step.STOP:
             raise self._stopped(step.why)
         if step.name is _Step.CLOSE:
             self._entry.close(self._ports)
             return False
         self._perform(step, world)
+        return True
+
+    def close_if_done(self) -> bool:
+        """Close the operation if nothing is left to do; false, and nothing done, otherwise."""
+        if swapping.next_step(self.operation, self._observe()).name is not _Step.CLOSE:
+            return False
+        self._entry.close(self._ports)
         return True
 
     def _perform(self, step: swapping.Step, world: swapping.World) -> None:
@@ -168,7 +175,14 @@ class Runner:
     def _wait_gone(self, item: fleet.Slice | None) -> None:
         name = self.operation.slice_name
         uid = item.uid if item is not None else ""
-        waiting.until_gone(self._ports, self._reporter, name, uid=uid, timeout_s=self._timeout_s)
+        waiting.until_gone(
+            self._ports,
+            self._reporter,
+            name,
+            uid=uid,
+            timeout_s=self._timeout_s,
+            how_to_go_on=self._how_to_go_on(item),
+        )
         self._must_settle = True
 
     def _create(self) -> None:
@@ -196,7 +210,7 @@ class Runner:
                 uid=item.uid,
                 shape=self.operation.topology,
                 timeout_s=self._timeout_s,
-                how_to_go_on=self._how_to_go_on(),
+                how_to_go_on=self._how_to_go_on(item),
             )
         except waiting.SliceFailed as failure:
             self._reporter.warn(failure.message)
@@ -273,7 +287,10 @@ class Runner:
             return
         if not self.operation.exchanges or (self._gives_in and self.operation.aborting):
             self._end_broken(item, why)
-        raise self._stopped(f"slice {item.name} does not form ({why}), and no other cubes are left to try")
+        raise self._stopped(
+            f"slice {item.name} does not form ({why}), and no other cubes are left to try",
+            may_go_back=False,  # that was tried, or the old cubes cannot form
+        )
 
     def _second_choice(self, snapshot: fleet.Fleet, why: str) -> operations.Operation | None:
         """The operation with what is to be tried next; None if nothing is left."""
@@ -307,28 +324,29 @@ class Runner:
     def _amend(self, **changes: object) -> None:
         self._entry = self._entry.amended(self._ports, **changes)
 
-    def _stopped(self, why: str) -> Stopped:
+    def _stopped(self, why: str, *, may_go_back: bool = True) -> Stopped:
         self._amend(note=why)
         operation = self.operation
+        hint = f"when that is mended: tpuctl operation resume {operation.id}"
+        if may_go_back and not operation.why_no_way_back and not operation.aborting:
+            hint += f"; to go back: tpuctl operation abort {operation.id}"
         return Stopped(
             f"operation {operation.id} stopped: {why}",
-            hint=f"when that is mended: tpuctl operation resume {operation.id}; "
-            f"to go back: tpuctl operation abort {operation.id}",
+            hint=hint,
             details=(f"it is at '{operation.intent}'; its record keeps {len(operation.claims)} partitions",),
         )
 
-    def _how_to_go_on(self) -> str:
+    def _how_to_go_on(self, item: fleet.Slice | None) -> str:
         operation = self.operation
-        if operation.kind is operations.Kind.SWAP:
-            return (
-                f"operation {operation.id} is open and its cubes are kept; "
-                f"finish it with: tpuctl operation resume {operation.id}"
-            )
-        verb = "forming" if operation.kind is operations.Kind.FORM else "being taken apart"
-        follow = "wait" if operation.kind is operations.Kind.FORM else "show"
+        if operation.kind is operations.Kind.FORM and item is not None and not operation.aborting:
+            name = operation.slice_name
+            return f"slice {name} goes on forming; follow it with: tpuctl slice wait {name}"
+        goes_on = ""
+        if operation.kind is operations.Kind.DEFORM and operation.is_begun:
+            goes_on = f"slice {operation.slice_name} goes on being taken apart; "
         return (
-            f"slice {operation.slice_name} goes on {verb}; "
-            f"follow it with: tpuctl slice {follow} {operation.slice_name}"
+            f"{goes_on}operation {operation.id} is open and its cubes are kept; "
+            f"finish it with: tpuctl operation resume {operation.id}"
         )
 
 

@@ -10,12 +10,13 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import leftovers, placement, swapping
+from tpuctl.engine.inventory import obstacles
 from tpuctl.model import errors, fleet, operations, topology
 from tpuctl.model import health as health_values
-from tpuctl.ops import journal, locking, naming, refusals, running, waiting
+from tpuctl.ops import holding, journal, locking, naming, refusals, running, waiting, ways_out
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tpuctl.ops import ports as ports_module
 
@@ -103,7 +104,7 @@ def prepare(ports: ports_module.Ports, name: str, wish: Wish) -> Prepared | None
     if isinstance(found, swapping.Impossible):
         raise errors.Conflict(f"slice {name} cannot be swapped: {found.why.value} ({found.detail})")
     if isinstance(found, placement.Refusal):
-        raise _no_spare(snapshot, found, item, asked)
+        raise _no_spare(snapshot, found, item, asked, lambda: holding.owner_name(ports))
     doomed = tuple(_doomed_jobs(ports, snapshot, found))
     if doomed and not wish.accept_job_failure:
         raise errors.GuardStopped(
@@ -231,7 +232,11 @@ def _in_ids(snapshot: fleet.Fleet, wish: Wish) -> swapping.Wish:
 
 
 def _no_spare(
-    snapshot: fleet.Fleet, refusal: placement.Refusal, item: fleet.Slice, asked: swapping.Wish
+    snapshot: fleet.Fleet,
+    refusal: placement.Refusal,
+    item: fleet.Slice,
+    asked: swapping.Wish,
+    me: Callable[[], str],
 ) -> errors.DoesNotFit:
     """`no-replacement`: the slice is left as it is."""
     cubes = "1 spare cube" if refusal.needed == 1 else f"{refusal.needed} spare cubes"
@@ -239,15 +244,42 @@ def _no_spare(
         details = tuple(_of_replacement(snapshot, item, cube) for cube in asked.replacements)
     else:
         details = tuple(
-            f"{count} {obstacle}"
+            f"{count} {obstacle}{_by_whom(obstacle, candidate)}"
             for candidate in refusal.candidates
             for obstacle, count in candidate.obstacles
             if obstacle is not placement.Obstacle.NOT_ASKED
         )
     return errors.DoesNotFit(
         f"slice {item.name} was left as it is: {cubes} of its block needed, {refusal.usable} usable",
-        hint=None if asked.replacements else "free or repair a cube of its block; see: tpuctl cube list",
+        hint=None if asked.replacements else _spare_way_out(snapshot, refusal, item, asked, me),
         details=tuple(line for line in details if line) or ("every other cube of its block is in use",),
+    )
+
+
+def _by_whom(obstacle: placement.Obstacle, candidate: placement.Candidate) -> str:
+    kept = [who for who in candidate.claims if obstacles.of_claims((who,)) is obstacle]
+    return f" ({'; '.join(kept)})" if kept else ""
+
+
+def _spare_way_out(
+    snapshot: fleet.Fleet,
+    refusal: placement.Refusal,
+    item: fleet.Slice,
+    asked: swapping.Wish,
+    me: Callable[[], str],
+) -> str:
+    """How a spare can be had in its block without disturbing another slice."""
+    wanted = placement.Request(
+        topology=refusal.topology,
+        block=next(iter(cube.block for cube in snapshot.cubes_of(item)), None),
+        allow_degraded=asked.allow_degraded,
+        policy=asked.policy,
+        slice_name=item.name,
+        without=(*item.partition_ids, *asked.without),
+    )
+    found = ways_out.opening(snapshot, wanted, me)
+    return (
+        found or "every other cube of its block is in use: end or move a slice there; see: tpuctl slice list"
     )
 
 

@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import health
 from tpuctl.engine.health import verdicts
-from tpuctl.model import fleet, states, topology
+from tpuctl.model import fleet, operations, states, topology
 from tpuctl.model import health as health_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_MARKS = {
+    operations.Keeper.HOLD: "held",
+    operations.Keeper.OPERATION: "in operation",
+    operations.Keeper.REBOOT: "rebooting",
+    operations.Keeper.PODS: "pods left",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,7 +46,8 @@ class CubeView:
     @property
     def marks(self) -> tuple[str, ...]:
         """What keeps it from new slices besides its health."""
-        return (*(() if self.is_schedulable else ("cordoned",)), *(("held",) if self.claims else ()))
+        kept = {_MARKS[operations.kept_by(claim).keeper]: None for claim in self.claims}
+        return (*(() if self.is_schedulable else ("cordoned",)), *kept)
 
     @property
     def pool(self) -> str:

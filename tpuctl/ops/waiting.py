@@ -97,6 +97,7 @@ def until_gone(
     *,
     uid: str,
     timeout_s: float = DEFAULT_GONE_TIMEOUT_S,
+    how_to_go_on: str = "the service goes on",
 ) -> None:
     """Wait until the object is gone and no node carries its label any more.
 
@@ -117,7 +118,7 @@ def until_gone(
         if not deadline.pause(POLL_S):
             raise errors.TimedOut(
                 f"slice {name} is not gone after {timeout_s:.0f} s",
-                hint="the service goes on; if it stays so for over 15 minutes, ask Google Cloud support. "
+                hint=f"{how_to_go_on}; if it stays so for over 15 minutes, ask Google Cloud support. "
                 "tpuctl does not remove finalizers: that can leave hardware orphaned",
             )
 

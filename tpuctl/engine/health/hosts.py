@@ -48,9 +48,10 @@ def of_hosts(
     if all(host.ready is True for host in hosts):
         times = [host.ready_since for host in hosts if host.ready_since is not None]
         yield _well(Origin.NODE, f"{_count(hosts)} ready", max(times, default=None))
-    if all(host.chips == topology.CHIPS_PER_HOST for host in hosts):
-        chips = len(hosts) * topology.CHIPS_PER_HOST
-        yield _well(Origin.CHIPS, f"{chips} chips can be used", None)
+    # A node that fell silent keeps the number of chips that it told last.
+    ready = sum(host.ready is True for host in hosts)
+    if ready and all(host.chips == topology.CHIPS_PER_HOST for host in hosts):
+        yield _well(Origin.CHIPS, f"{ready * topology.CHIPS_PER_HOST} chips can be used", None)
     for host in hosts:
         if not is_quiet(host):
             yield from of_host(host, policy, now)

@@ -50,7 +50,7 @@ def candidate_of(block: str, pieces: Iterable[Piece]) -> Candidate:
         counts[obstacle] += 1
         if obstacle is obstacles.Obstacle.IN_USE:
             holders.update(names)
-        elif obstacle is obstacles.Obstacle.HELD:
+        elif obstacle in obstacles.KEPT:
             claims.update(who)
     return Candidate(
         block=block,

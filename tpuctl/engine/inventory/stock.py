@@ -90,7 +90,7 @@ class Slot:
         """Why a slice of whole cubes cannot take it."""
         if self.holders and self.cube.has_nodes:
             return Obstacle.IN_USE
-        return Obstacle.HELD if self.claims else self.obstacle
+        return obstacles.of_claims(self.claims) if self.claims else self.obstacle
 
 
 Receipt = tuple[tuple[Slot, int], ...]
@@ -181,7 +181,7 @@ class Stock:
                 holders = tuple(sorted(name for name, hosts in slot.holders.items() if hosts & part.hosts))
                 obstacle = Obstacle.IN_USE if holders else part.obstacle
                 if obstacle is None and slot.claims:
-                    obstacle = Obstacle.HELD
+                    obstacle = obstacles.of_claims(slot.claims)
                 yield slot, part.id, counting.Piece(obstacle, holders, slot.claims)
 
     def candidate(self, block: int, shape: topology.Topology) -> counting.Candidate:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from tpuctl.model import fleet
 
 
+_SPARED = "fits only into what is kept free as a spare"
+
+
 class Mode(enum.StrEnum):
     """How hard to try."""
 
@@ -163,6 +166,14 @@ class _Work:
         self.terms = all_terms.Terms(snapshot, settings.tenants, settings.limits, asked)
         self.evictions: list[evicting.Eviction] = []
         self.keeper: promises.Keeper | None = None
+        self._spared: dict[object, bool] = {}
+
+    def is_spared(self, unit: wishes.Unit) -> bool:
+        """If true, nothing but what is kept free as a spare has room for it."""
+        alike = _alike(unit)
+        if alike not in self._spared:
+            self._spared[alike] = self.space.fits_with_spares(unit)
+        return self._spared[alike]
 
     @property
     def promise(self) -> promises.Promise | None:
@@ -336,7 +347,8 @@ def _left(
         return Left(unit=unit, why=_delays(work.promise), refusal=None)
     largest = max(unit.shapes(0))
     if largest.is_sub_slice and not unit.is_gang:
-        return Left(unit=unit, why=f"no partition {largest} is left", refusal=None)
+        why = f"{largest} {_SPARED}" if work.is_spared(unit) else f"no partition {largest} is left"
+        return Left(unit=unit, why=why, refusal=None)
     request = placement.Request(
         topology=largest,
         block=unit.first.block,
@@ -349,8 +361,12 @@ def _left(
     found = known[request]
     if isinstance(found, placement.Refusal):
         when = "never fits" if found.never else "does not fit now"
-        why = f"{largest} {when}: {found.needed} {found.unit} of one block needed, {found.usable} usable"
+        why = f"{largest} {when}: {found.demand}, {found.usable} usable"
+        if not found.never and work.is_spared(unit):
+            why = f"{why}; it {_SPARED}"
         return Left(unit=unit, why=why, refusal=found)
+    if work.is_spared(unit):
+        return Left(unit=unit, why=f"the gang {_SPARED}", refusal=None)
     where = " in one block" if unit.same_block else ""
     return Left(unit=unit, why=f"its {len(unit.members)} slices do not fit all together{where}", refusal=None)
 

@@ -184,6 +184,16 @@ class Room:
                 return option
         return None
 
+    def fits_with_spares(self, unit: wishes.Unit) -> bool:
+        """If true, there is room for it in cubes that are kept free as spares; nothing is taken."""
+        kept = [(index, slot.cube.id, slot.claims) for index in self._indexes for slot in _spares(index)]
+        for index, cube_id, _ in kept:
+            index.claim(cube_id, ())
+        found = self.way_that_fits(unit, 0)
+        for index, cube_id, claims in kept:
+            index.claim(cube_id, claims)
+        return found is not None
+
     def try_way(
         self, unit: wishes.Unit, option: int, keep_free: int, block: str | None = None
     ) -> list[Spot] | None:
@@ -221,6 +231,12 @@ class Room:
         slot = index.slot_of_cube[found[1][0]]
         [part] = [part for part in index.tree_of(slot).parts[shape] if part.id == found[2][0]]
         return self.take_part(name, shape, slot, part)
+
+
+def _spares(index: stock.Stock) -> Iterable[stock.Slot]:
+    """Cubes that nothing but a claim of this kind keeps."""
+    spare = (str(placement.Obstacle.SPARE),)
+    return (slot for slots in index.slots for slot in slots if slot.claims == spare)
 
 
 def largest_first(shapes: Sequence[topology.Topology]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from tpuctl.model import errors, topology
+from tpuctl.model import counts, errors, topology
 
 if TYPE_CHECKING:
     import datetime
@@ -112,8 +112,11 @@ def most_cubic(chips: int) -> topology.Topology:
             return shape
     below = max((shape.chips for shape in shapes if shape.chips < chips), default=None)
     above = min((shape.chips for shape in shapes if shape.chips > chips), default=None)
-    near = " and ".join(f"{number:,}" for number in (below, above) if number is not None)
-    raise errors.UsageError(f"no slice has exactly {chips:,} chips", hint=f"the nearest are {near}")
+    near = [f"{number:,}" for number in (below, above) if number is not None]
+    verb = "is" if len(near) == 1 else "are"
+    raise errors.UsageError(
+        f"no slice has exactly {counts.of(chips, 'chip')}", hint=f"the nearest {verb} {' and '.join(near)}"
+    )
 
 
 def _check(wishes: Sequence[Wish]) -> None:

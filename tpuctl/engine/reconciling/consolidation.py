@@ -195,8 +195,9 @@ def _move(draft: Draft, move: defrag.Move, plan: defrag.Plan, name: str) -> reco
         kind=Kind.MOVE,
         target=move.slice_name,
         reason=(
-            f"moved to block {move.to_block}, so that {name} ({plan.request.topology}, more urgent) fits; "
-            f"worth {plan.gain_chip_h:,.0f} chip-hours for {plan.cost_chip_h:,.0f} lost by all moves"
+            f"moved to block {draft.label(move.to_block)}, so that {name} ({plan.request.topology}, more "
+            f"urgent) fits; worth {plan.gain_chip_h:,.0f} chip-hours for {plan.cost_chip_h:,.0f} lost by all "
+            "moves"
         ),
         forming=(
             reconciling.Forming(

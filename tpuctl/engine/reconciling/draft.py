@@ -77,6 +77,10 @@ class Draft:
             tuple(block for block in self.snapshot.blocks if block.id == block_id)
         )
 
+    def label(self, block_id: str) -> str:
+        """A block as people call it."""
+        return next((block.label for block in self.view.snapshot.blocks if block.id == block_id), block_id)
+
     def ours(self, snapshot: fleet.Fleet) -> fleet.Fleet:
         """Only blocks that slices may be formed in."""
         blocks = wanted.our_blocks(self.view.spec, snapshot)
@@ -220,7 +224,7 @@ def may_be_ours(view: View, item: fleet.Slice) -> bool:
 
 def may_run(item: fleet.Slice) -> bool:
     """If true, work may run on it: who cannot tell what state it is in counts it as running."""
-    return item.state.is_ready or item.state is states.SliceState.UNKNOWN
+    return item.state.may_run
 
 
 def chips_of(item: fleet.Slice) -> int:

@@ -164,7 +164,8 @@ def relocate(draft: Draft, want: wanted.Want, item: fleet.Slice, *, lacking: int
     if place is not None:
         reason = (
             f"{item.state}, and its block has no cube to replace what failed; "
-            f"it fits as {place.topology} in block {place.block}, and is formed there when it is gone"
+            f"it fits as {place.topology} in block {draft.label(place.block)}, and is formed there when it "
+            "is gone"
         )
         _make_way(draft, want, item, f"{reason}{_said(_pods(draft, item), item)}")
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tpuctl.model import counts
+
 if TYPE_CHECKING:
     import datetime
     from collections.abc import Sequence
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _SHOWN = 3
-
-
-def count(number: int, one: str, many: str = "") -> str:
-    """`1 cube`, `2 cubes`, `4,096 chips`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+count = counts.of
 
 
 def listed(names: Sequence[str]) -> str:

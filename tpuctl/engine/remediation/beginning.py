@@ -51,7 +51,7 @@ def _in_the_way(item: repairs.Item, running: Sequence[repairs.Item], budget: int
         return ""  # it takes no cube out of use that was in use
     cubes = {one.case.cube for one in running if one.case.block == case.block and not _is_failover(one)}
     if len(cubes | {case.cube}) > budget:
-        return f"{len(cubes)} cubes of block {case.block} are in repair, the budget is {budget}"
+        return f"repair budget: {len(cubes)} of {budget} cubes of block {case.block} are in repair"
     return ""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tpuctl.engine import blast
 from tpuctl.engine.health import hosts as host_evidence
 from tpuctl.engine.remediation import failovers, findings, ladder, rules
-from tpuctl.model import declared, health, repairs, states, topology
+from tpuctl.model import counts, declared, health, repairs, states, topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -222,7 +222,7 @@ def _blast(
     radius: blast.BlastRadius, hosts: Sequence[fleet.Host], under: Sequence[fleet.Slice]
 ) -> repairs.Blast:
     """Of an act on hosts with these slices on them: slices that are down are not interrupted any more."""
-    owners = tuple(f"{count} pods of {owner}" for owner, count in radius.owners)
+    owners = tuple(f"{counts.of(count, 'pod')} of {owner}" for owner, count in radius.owners)
     chips = sum(map(_running_chips, under)) if under else radius.chips
     return repairs.Blast(radius.slices, len(radius.pods), len(hosts), chips, owners)
 

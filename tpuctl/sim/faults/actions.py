@@ -230,8 +230,9 @@ def maintenance(scene: Scene, thing: Thing, parameters: Parameters) -> Done:
             if cube.maintenance is plan:
                 scene.hardware.end_maintenance(cube)
 
+    cubes = "1 cube" if len(plans) == 1 else f"{len(plans)} cubes"
     return Done(
-        message=f"maintenance of {thing.name} ({len(plans)} cubes) in {start_s:g} s, for {duration_s:g} s",
+        message=f"maintenance of {thing.name} ({cubes}) in {start_s:g} s, for {duration_s:g} s",
         undo=undo,
         lasts=lambda: any(cube.maintenance is plan for cube, plan in plans),
     )
