@@ -99,6 +99,18 @@ class TestDeletedByOthers:
         assert "tpuctl slice form train --topology 4x4x8" in recommendation.text
         assert "stays away" in dict(found.waiting)["train"]
 
+    @pytest.mark.parametrize("kind", [operations.Kind.DEFORM, operations.Kind.FORM])
+    def test_what_the_loop_itself_began_to_take_apart_is_nobody_else_s_deletion(self, kind):
+        """The leader dies after the deletion was asked for; the next one finishes it."""
+        intent = (reconciling.Formed("train", "", stage.NOW - datetime.timedelta(seconds=30)),)
+        memory = dataclasses.replace(stage.memory(), formed=intent)
+        item = stage.creation_failed(TRAIN)
+        begun = stage.operation(item, kind, operations.Intent.DELETING)
+        seen = on(item, memory=memory, operations=(begun,))
+        found = engine.decide(seen)
+        gone = on(memory=stage.later(seen, found).memory)
+        assert stage.lines(engine.decide(gone)) == ["form/train"]
+
     def test_a_changed_declaration_forms_it_again(self):
         seen = on(memory=stage.memory(TRAIN))
         seen = stage.later(seen, engine.decide(seen))

@@ -52,7 +52,7 @@ def _present(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
     if item.state in _GOING and not item.deleting:
         draft.ledger.see(DOWN, want.name)
     known = draft.ledger.formed.get(want.name)
-    if known is not None and not known.uid and (item.deleting or _is_being_formed(draft, want.name)):
+    if known is not None and not known.uid and (item.deleting or _may_go(draft, want.name)):
         # The loop takes it apart, or may yet take its formation back: nobody else is to blame if it goes.
         return
     is_what_we_formed = known is not None and known.uid == item.uid
@@ -70,10 +70,10 @@ def _present(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
     )
 
 
-def _is_being_formed(draft: Draft, name: str) -> bool:
-    return any(
-        found.slice_name == name and found.kind is operations.Kind.FORM for found in draft.view.operations
-    )
+def _may_go(draft: Draft, name: str) -> bool:
+    """If true, an open operation forms it or takes it apart, whoever goes on with it."""
+    kinds = (operations.Kind.FORM, operations.Kind.DEFORM)
+    return any(found.slice_name == name and found.kind in kinds for found in draft.view.operations)
 
 
 def is_as_wanted(draft: Draft, want: wanted.Want, item: fleet.Slice) -> bool:
