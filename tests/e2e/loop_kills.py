@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -30,6 +31,20 @@ MOST_WRITES, MOST_CALLS = 14, 150
 REST_S = 120.0
 """Real seconds for coming to rest at the end."""
 LOOK_EVERY_S = 0.25
+
+
+@contextlib.contextmanager
+def heard(process: subprocess.Popen[str]) -> Iterator[concurrent.futures.Future[tuple[str, str]]]:
+    """Read what it writes while it runs; the result is there when it has ended. At the end it is told to.
+
+    A loop writes a line each cycle. Once a pipe that nobody reads is full it stands still and loses its lead.
+    """
+    with concurrent.futures.ThreadPoolExecutor(1) as reader:
+        words = reader.submit(process.communicate)
+        try:
+            yield words
+        finally:
+            process.terminate()
 
 
 class Assassin:
@@ -112,12 +127,12 @@ class Killings:
     def come_to_rest(self) -> None:
         """Nobody kills the last one: it gets everything in order, and ends when it is told to."""
         wanted = {"first", "second", *(("third",) if self._more else ())}
-        with self.start() as process:
+        with self.start() as process, heard(process) as words:
             end_s = time.monotonic() + REST_S
             while not self._is_at_rest(wanted) and time.monotonic() < end_s and process.poll() is None:
                 time.sleep(LOOK_EVERY_S)
             process.terminate()
-            _, err = process.communicate(timeout=crash_stage.CHILD_TIMEOUT_S)
+            _, err = words.result(timeout=crash_stage.CHILD_TIMEOUT_S)
         if process.returncode != 128 + signal.SIGTERM:
             self.wrong.append(f"the last loop ended with {process.returncode}: {err}")
         if not self._is_at_rest(wanted):

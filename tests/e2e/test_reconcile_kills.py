@@ -47,24 +47,25 @@ def test_of_two_loops_one_acts_and_the_other_takes_over(tmp_path: pathlib.Path) 
         looped = loop_stage.Looped(stage)
         looped.declare(loop_stage.FIRST, loop_stage.SECOND)
         up = {"first": "ACTIVE", "second": "ACTIVE"}
-        with running(looped) as leader:
+        with running(looped) as leader, loop_kills.heard(leader) as words:
             until(lambda: looped.states() == up)
             with running(looped) as standby:
                 test_interruptions.wait_for(standby, "standing by")
-                before = looped.break_host("first")
-                until(lambda: looped.states() == up and before not in looped.members("first"))
-                stage.as_processes = True
-                assert looped.cycle().status == 75
-                stage.as_processes = False
-                until(lambda: actors(stage) != set())
-                assert actors(stage) == {str(leader.pid)}
-                leader.terminate()
-                leader.communicate(timeout=crash_stage.CHILD_TIMEOUT_S)
-                assert leader.returncode == 128 + signal.SIGTERM
-                before = looped.break_host("second")
-                until(lambda: looped.states() == up and before not in looped.members("second"))
-                # It tells what it has done a little after it is done.
-                until(lambda: actors(stage) == {str(leader.pid), str(standby.pid)})
+                with loop_kills.heard(standby):
+                    before = looped.break_host("first")
+                    until(lambda: looped.states() == up and before not in looped.members("first"))
+                    stage.as_processes = True
+                    assert looped.cycle().status == 75
+                    stage.as_processes = False
+                    until(lambda: actors(stage) != set())
+                    assert actors(stage) == {str(leader.pid)}
+                    leader.terminate()
+                    words.result(timeout=crash_stage.CHILD_TIMEOUT_S)
+                    assert leader.returncode == 128 + signal.SIGTERM
+                    before = looped.break_host("second")
+                    until(lambda: looped.states() == up and before not in looped.members("second"))
+                    # It tells what it has done a little after it is done.
+                    until(lambda: actors(stage) == {str(leader.pid), str(standby.pid)})
         assert stage.broken_promises() == []
 
 
