@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuctl.model import errors, states
+from tpuctl.model import counts, errors, states
 from tpuctl.ops import locking
 from tpuctl.ops import ports as ports_module
 
@@ -172,5 +172,5 @@ class Batch:
         self._reporter.warn(f"node pool {pool}: {why}")
 
     def _report(self, waiting_count: int) -> None:
-        text = f"{len(self._running)} node pools being made, {waiting_count} to come"
+        text = f"{counts.of(len(self._running), 'node pool')} being made, {waiting_count} to come"
         self._reporter.progress(self._done + len(self._failures), self._total, text)
