@@ -4,8 +4,9 @@
 
 The fixed torus is given the benefit of the doubt: a box may lie in any orientation and across the edge of the
 grid, it need not have wrap-around links of its own, and only jobs that it can hold at all are counted. Boxes
-are either packed from a corner on, or lie anywhere where there is room, as in the study that is compared with
-(greedy backfill, load 2, nothing fails: 0.962 and 0.809, that is 1.19).
+are either packed from a corner on, or lie anywhere where there is room. The study that is compared with does
+not say how it chose; its figures (greedy backfill, load 2, nothing fails: 0.962 and 0.809, that is 1.19) come
+out with the second.
 Durations are lognormal (sigma 1.5) and alike for all sizes, arrivals Poisson, 6,000 jobs a run, ends known
 exactly. Ratios are of mean utilisation over the seeds, with the standard error of the ratio over the runs.
 
