@@ -9,7 +9,7 @@ from tpuctl.cli.capacity_views import Section
 from tpuctl.ops import capacity, remaking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tpuctl.model import fleet, topology
     from tpuctl.ops import simulating
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def show_plan(snapshot: fleet.Fleet, found: capacity.Plan, fmt: output.Format | None) -> None:
     """What was placed, what was not and why, and how good the plan is."""
-    labels = {block.id: block.label for block in snapshot.blocks}
+    labels = snapshot.block_labels
     document: dict[str, Any] = {
         "placed": [
             {
@@ -83,7 +83,7 @@ def show_plan(snapshot: fleet.Fleet, found: capacity.Plan, fmt: output.Format | 
     )
 
 
-def _placed(found: capacity.Plan, labels: dict[str, str]) -> Iterator[tuple[object, ...]]:
+def _placed(found: capacity.Plan, labels: Mapping[str, str]) -> Iterator[tuple[object, ...]]:
     for grant in found.grants:
         remarks = (
             f"in place of {grant.wish.shapes[0]}" if grant.is_fallback else "",
@@ -122,7 +122,7 @@ def show_defrag(
 ) -> None:
     """The moves, what they cost and what they bring."""
     moves = found.moves if isinstance(found, capacity.DefragPlan) else ()
-    labels = {block.id: block.label for block in snapshot.blocks}
+    labels = snapshot.block_labels
     document: dict[str, Any] = {
         "topology": str(shape),
         "fitsNow": isinstance(found, capacity.Placement),
@@ -253,7 +253,7 @@ def show_spares(
     no_headers: bool,
 ) -> None:
     """One line a block."""
-    labels = {block.id: block.label for block in snapshot.blocks}
+    labels = snapshot.block_labels
     column = output.Column
     output.render_list(
         "BlockSpares",

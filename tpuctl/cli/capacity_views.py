@@ -166,7 +166,7 @@ def show_answer(
     me: Callable[[], str] = ways_out.nobody,
 ) -> None:
     """Where it fits, or why not and what would help."""
-    labels = {block.id: block.label for block in snapshot.blocks}
+    labels = snapshot.block_labels
     fits = isinstance(found, capacity.Placement)
     candidates = found.candidates if isinstance(found, capacity.Placement) else found.refusal.candidates
     block = found.block if isinstance(found, capacity.Placement) else None

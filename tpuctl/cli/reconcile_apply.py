@@ -18,7 +18,7 @@ from tpuctl.cli import (
     wiring,
 )
 from tpuctl.cli import hooks as hook_runs
-from tpuctl.model import declared, errors
+from tpuctl.model import counts, declared, errors
 from tpuctl.model.exit_status import ExitStatus
 from tpuctl.ops.reconciling import cycle, outcomes, plan_files, plans
 
@@ -124,7 +124,7 @@ def _confirm(shown: reconcile_views.Plan, *, yes: bool) -> None:
     screen = session.current().terminal
     radius = reconcile_views.radius(shown.decision)
     name = shown.spec.name
-    count = reconcile_views.plural(len(shown.decision.to_do), "action")
+    count = counts.of(len(shown.decision.to_do), "action")
     where = f"in context {wiring.context().name}"
     if reconcile_views.is_disruptive(shown.decision):
         screen.confirm_name(f"{count} on fleet {name} {where}: {radius}.", name, yes=yes)

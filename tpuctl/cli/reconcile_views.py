@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.cli import durations, layout, output, reconcile_results, session, wrapping
-from tpuctl.model import reconciling
+from tpuctl.model import counts, reconciling
 from tpuctl.ops import gauges
 
 if TYPE_CHECKING:
@@ -35,11 +35,6 @@ class Plan(NamedTuple):
     repairs_waiting: tuple[tuple[str, str], ...] = ()
     """Id of an approved repair, and why it has not begun."""
 
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """Block id -> what people call it."""
-        return {block.id: block.label for block in self.snapshot.blocks}
-
 
 class Radius(NamedTuple):
     """What all actions that go ahead disturb together."""
@@ -52,18 +47,13 @@ class Radius(NamedTuple):
     def __str__(self) -> str:
         named = layout.few(self.slices, _SHOWN)
         told = (
-            f"{plural(len(self.slices), 'running slice')} interrupted ({named}), {self.chips:,} chips"
+            f"{counts.of(len(self.slices), 'running slice')} interrupted ({named}), {self.chips:,} chips"
             if self.slices
             else "no running slice is interrupted"
         )
         if self.pods_restarted or self.pods_kept:
             told += f"; {self.pods_restarted:,} pods restart, {self.pods_kept:,} stay"
         return told
-
-
-def plural(count: int, word: str) -> str:
-    """`1 slice`, `3 slices`."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def radius(decision: reconciling.Decision) -> Radius:
@@ -189,7 +179,7 @@ def show_plan(plan: Plan, fmt: output.Format | None) -> None:
 
 def plan_plain(plan: Plan) -> dict[str, Any]:
     """A plan as `-o json` gives it."""
-    decision, found, labels = plan.decision, radius(plan.decision), plan.labels
+    decision, found, labels = plan.decision, radius(plan.decision), plan.snapshot.block_labels
     return {
         "id": plan.id or None,
         "fleet": plan.spec.name,
@@ -284,7 +274,12 @@ def _left_after(plan: Plan) -> int:
 def _action_lines(plan: Plan) -> list[str]:
     """A line for each action; on a terminal too narrow for that, the reason goes below."""
     rows = [
-        (reconciling.SIGNS[action.kind], action.target, what(action, plan.labels), _because(action))
+        (
+            reconciling.SIGNS[action.kind],
+            action.target,
+            what(action, plan.snapshot.block_labels),
+            _because(action),
+        )
         for action in plan.decision.actions
     ]
     return wrapping.records(rows, [[_STYLES[row[0]], None, None, None] for row in rows])

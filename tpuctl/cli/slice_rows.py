@@ -112,7 +112,7 @@ def _next(row: Row) -> str:
         return ""
     item = row.view.slice
     if row.operation:
-        is_forming = row.operation.startswith(f"{operations.Kind.FORM}-") and not item.state.is_failed
+        is_forming = operations.is_of_kind(row.operation, operations.Kind.FORM) and not item.state.is_failed
         return f"tpuctl slice wait {item.name}" if is_forming else f"tpuctl operation resume {row.operation}"
     return f"tpuctl slice show {item.name}" if item.state.is_failed else ""
 

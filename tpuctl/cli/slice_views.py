@@ -201,7 +201,7 @@ def show_plan(name: str, prepared: forming.Prepared, fmt: output.Format | None) 
 
 
 def _candidates(prepared: forming.Prepared) -> list[str]:
-    labels = {block.id: block.label for block in prepared.snapshot.blocks}
+    labels = prepared.snapshot.block_labels
     cells = [
         [
             "*" if candidate.block == prepared.block else " ",

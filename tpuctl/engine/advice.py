@@ -162,7 +162,7 @@ def _by_preempting(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
 def _by_moving(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
     found = defrag.plan(snapshot, question.request, question.tenants, question.costs.moves)
     if isinstance(found, defrag.Plan):
-        labels = {block.id: block.label for block in snapshot.blocks}
+        labels = snapshot.block_labels
         actions = [
             Action(Act.MOVE, move.slice_name, f"to block {labels[move.to_block]}", move.new_partitions)
             for move in found.moves

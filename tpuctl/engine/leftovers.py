@@ -48,9 +48,9 @@ def _still_there(count: int, owner: str) -> str:
 
 def _of_swaps(snapshot: fleet.Fleet) -> set[str]:
     """Cubes that open swaps claim: they keep or restart the pods there."""
-    prefix = f"{operations.Kind.SWAP}-"
     return {
         snapshot.cube_of_partition.get(claim.cube_id, claim.cube_id)
         for claim in snapshot.claims
-        if claim.slice_name and operations.kept_by(claim.holder).name.startswith(prefix)
+        if claim.slice_name
+        and operations.is_of_kind(operations.kept_by(claim.holder).name, operations.Kind.SWAP)
     }

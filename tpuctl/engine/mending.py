@@ -68,7 +68,6 @@ _BY_OBSTACLE = {
 ORDER = tuple(_BY_OBSTACLE)
 OPENING = (Act.UNCORDON, Act.RELEASE, Act.FINISH, Act.END_PODS)
 """What opens a cube that nothing is wrong with."""
-_DEFORM = f"{operations.Kind.DEFORM}-"
 _BY_KEEPER = {Keeper.HOLD: Act.RELEASE, Keeper.OPERATION: Act.FINISH, Keeper.PODS: Act.END_PODS}
 
 
@@ -94,7 +93,7 @@ def _against(cube_id: str, holder: str) -> Action | None:
     keeper, name = operations.kept_by(holder)
     if not name or keeper not in _BY_KEEPER:
         return None
-    if keeper is Keeper.OPERATION and not name.startswith(_DEFORM):
+    if keeper is Keeper.OPERATION and not operations.is_of_kind(name, operations.Kind.DEFORM):
         return None
     return Action(_BY_KEEPER[keeper], cube_id if keeper is Keeper.HOLD else name, holder)
 

@@ -101,12 +101,8 @@ class Host(NamedTuple):
     def told_taints(self) -> tuple[str, ...]:
         """The taints as `key:effect`, each once."""
         effects = self.taint_effects or ("",) * len(self.taints)
-        return tuple(
-            dict.fromkeys(
-                f"{key}:{effect}" if effect else key
-                for key, effect in zip(self.taints, effects, strict=False)
-            )
-        )
+        pairs = zip(self.taints, effects, strict=False)
+        return tuple(dict.fromkeys(f"{key}:{effect}" if effect else key for key, effect in pairs))
 
     def state(self, shape: topology.Topology) -> states.PartitionState:
         return self.partition_states[topology.PARTITION_SHAPES.index(shape)]
@@ -330,6 +326,11 @@ class Fleet:
     @functools.cached_property
     def slices_by_name(self) -> Mapping[str, Slice]:
         return {item.name: item for item in self.slices}
+
+    @functools.cached_property
+    def block_labels(self) -> Mapping[str, str]:
+        """Block id -> what people call it."""
+        return {block.id: block.label for block in self.blocks}
 
     @functools.cached_property
     def cube_of_partition(self) -> Mapping[str, str]:

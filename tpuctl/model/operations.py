@@ -25,6 +25,11 @@ class Kind(enum.StrEnum):
     SWAP = "swap"
 
 
+def is_of_kind(operation_id: str, kind: Kind) -> bool:
+    """Whether an operation is of a kind, by its id alone: that is all that a claim tells of it."""
+    return operation_id.startswith(f"{kind}-")
+
+
 class Intent(enum.StrEnum):
     """How far the operation has committed itself; written before the act, so a crash leaves it behind."""
 

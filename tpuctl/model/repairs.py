@@ -12,7 +12,7 @@ import datetime  # noqa: TC003 - the codec resolves annotations at run time
 import enum
 from typing import NamedTuple
 
-from tpuctl.model import declared
+from tpuctl.model import counts, declared
 
 SCHEMA = 1
 """Version of the records' form; a program refuses a newer one rather than guess."""
@@ -122,15 +122,12 @@ class Blast(NamedTuple):
         return self.chips if self.is_on_work else 0
 
     def __str__(self) -> str:
-        def count(number: int, noun: str) -> str:
-            return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
         return ", ".join(
             (
-                count(len(self.slices), "slice"),
-                count(self.pods, "running pod"),
-                count(self.hosts, "host") + (" touched" if self.is_on_work else ""),
-                count(self.chips, "chip") + (" interrupted" if self.is_on_work else ""),
+                counts.of(len(self.slices), "slice"),
+                counts.of(self.pods, "running pod"),
+                counts.of(self.hosts, "host") + (" touched" if self.is_on_work else ""),
+                counts.of(self.chips, "chip") + (" interrupted" if self.is_on_work else ""),
             )
         )
 

@@ -40,7 +40,7 @@ class Absence(NamedTuple):
     def is_wanted(self) -> bool:
         """If true, the slice shall be there when the operation has ended."""
         if self.operation is None:
-            return not self.operation_id.startswith(f"{operations.Kind.DEFORM}-")
+            return not operations.is_of_kind(self.operation_id, operations.Kind.DEFORM)
         if self.operation.kind is operations.Kind.FORM:
             return not self.operation.aborting
         return self.operation.kind is operations.Kind.SWAP

@@ -149,7 +149,7 @@ def _finish_all(
     timeout_s: float,
 ) -> dict[str, forming.Outcome]:
     """All are waited for; what the service cannot make is told with what it has made."""
-    labels = {block.id: block.label for block in prepared[0].snapshot.blocks}
+    labels = prepared[0].snapshot.block_labels
     outcomes: dict[str, forming.Outcome] = {}
     failed: list[errors.TpuctlError] = []
     for one, begun in zip(prepared, started, strict=True):

@@ -28,7 +28,7 @@ def error_for(
     """
     if wish is not None and wish.cubes:
         return _of_named(snapshot, refusal, wish, me)
-    labels = {block.id: block.label for block in snapshot.blocks}
+    labels = snapshot.block_labels
     lines = [_candidate_line(labels[candidate.block], candidate, refusal) for candidate in refusal.candidates]
     when = "never fits: no block is that large" if refusal.never else "does not fit now"
     best = "" if refusal.never else f", the best block has {refusal.usable} usable"
@@ -132,8 +132,7 @@ def _asked_again(snapshot: fleet.Fleet, refusal: placement.Refusal, wish: placem
     """The same question to `capacity why-not`, with all that was asked for."""
     words = [f"tpuctl capacity why-not --topology {refusal.topology}"]
     if wish is not None and wish.block is not None:
-        labels = {block.id: block.label for block in snapshot.blocks}
-        words.append(f"--block {labels.get(wish.block, wish.block)}")
+        words.append(f"--block {snapshot.block_labels.get(wish.block, wish.block)}")
     if wish is not None and wish.priority:
         words.append(f"--priority {wish.priority}")
     if wish is not None and wish.allow_degraded:

@@ -132,7 +132,7 @@ class Budgets:
 def _in_repair_by_block(view: View) -> dict[str, int]:
     """Name of the block -> cubes with an open or cooling repair."""
     found: dict[str, int] = {}
-    names = {block.id: block.label for block in view.snapshot.blocks}
+    names = view.snapshot.block_labels
     for cube_id in sorted(view.repairing):
         cube = view.snapshot.cubes_by_id.get(cube_id)
         if cube is not None:

@@ -79,7 +79,7 @@ class Draft:
 
     def label(self, block_id: str) -> str:
         """A block as people call it."""
-        return next((block.label for block in self.view.snapshot.blocks if block.id == block_id), block_id)
+        return self.view.snapshot.block_labels.get(block_id, block_id)
 
     def ours(self, snapshot: fleet.Fleet) -> fleet.Fleet:
         """Only blocks that slices may be formed in."""
@@ -222,19 +222,14 @@ def may_be_ours(view: View, item: fleet.Slice) -> bool:
     return item.owner == fleet.BY_HAND and view.spec.adopt_foreign and item.name in view.wants
 
 
-def may_run(item: fleet.Slice) -> bool:
-    """If true, work may run on it: who cannot tell what state it is in counts it as running."""
-    return item.state.may_run
-
-
 def chips_of(item: fleet.Slice) -> int:
     """Chips of running work that its end interrupts: none if it is down already."""
-    return item.topology.chips if item.topology is not None and may_run(item) else 0
+    return item.topology.chips if item.topology is not None and item.state.may_run else 0
 
 
 def running(item: fleet.Slice) -> tuple[str, ...]:
     """Its name, if it runs."""
-    return (item.name,) if may_run(item) else ()
+    return (item.name,) if item.state.may_run else ()
 
 
 def made(view: View, forming: reconciling.Forming) -> fleet.Slice:

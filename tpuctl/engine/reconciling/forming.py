@@ -173,8 +173,7 @@ def _form(draft: Draft, unit: wishes.Unit, grants: Sequence[packing.Grant]) -> N
 
 
 def _reason(draft: Draft, unit: wishes.Unit, grants: Sequence[packing.Grant]) -> str:
-    labels = {block.id: block.label for block in draft.view.snapshot.blocks}
-    blocks = words.listed(sorted({labels.get(grant.block, grant.block) for grant in grants}))
+    blocks = words.listed(sorted({draft.label(grant.block) for grant in grants}))
     chips = sum(grant.topology.chips for grant in grants)
     room = f"{words.count(chips, 'chip')} free in block {blocks}"
     what = f"wanted (priority {unit.priority}) and not there; {room}"

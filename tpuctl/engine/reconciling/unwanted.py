@@ -41,7 +41,7 @@ def _is_a_mistake(draft: Draft, item: fleet.Slice) -> str:
     """Why it is more likely that nobody means its end; empty if it seems to be meant."""
     if not draft.view.wants:
         return "unwanted: the declared state names no slice at all; end them by hand"
-    if not drafts.may_run(item):
+    if not item.state.may_run:
         return ""
     for entry in draft.view.spec.slices:
         base, _, number = item.name.rpartition("-")

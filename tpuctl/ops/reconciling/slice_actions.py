@@ -96,8 +96,9 @@ def swap(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Became,
 
 def deform(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Became, str]:
     """Take a slice apart that nobody wants."""
-    _refuse_more_pods(action, [_prepared(desk, action.target)])
-    return _taken_apart(desk, action, action.target)
+    prepared = _prepared(desk, action.target)
+    _refuse_more_pods(action, [prepared])
+    return _taken_apart(desk, action, prepared)
 
 
 def remake(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Became, str]:
@@ -108,11 +109,12 @@ def remake(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Becam
     if action.exchanges:
         return swap(desk, action)
     names = [one.name for one in action.forming]
-    _refuse_more_pods(action, [_prepared(desk, name) for name in names])
+    prepared = [_prepared(desk, name) for name in names]
+    _refuse_more_pods(action, prepared)
     # Their absence in between is our own doing: whoever finds them gone makes them again.
     desk.remember(memory.expecting(desk.loaded.memory, names, desk.now))
-    for name in names:
-        became, why = _taken_apart(desk, action, name)
+    for one in prepared:
+        became, why = _taken_apart(desk, action, one)
         if became is not _Became.DONE:
             return became, why
         # From here on a pause would leave a slice away for as long as it lasts.
@@ -143,10 +145,13 @@ def _refuse_more_pods(action: reconciling.Action, prepared: Iterable[deforming.P
         raise desks.Drift(f"{now} pods run there by now, {shown} when it was decided")
 
 
-def _taken_apart(desk: desks.Desk, action: reconciling.Action, name: str) -> tuple[outcomes.Became, str]:
-    item, prepared = desk.snapshot.slices_by_name.get(name), _prepared(desk, name)
-    if item is None or prepared is None:
+def _taken_apart(
+    desk: desks.Desk, action: reconciling.Action, prepared: deforming.Prepared | None
+) -> tuple[outcomes.Became, str]:
+    """Exactly what was looked at: pods that have come since stop it."""
+    if prepared is None:
         return _Became.DONE, "it was gone already"
+    item = prepared.slice
     # Who is made again elsewhere, or makes room, takes its pods along: left behind they keep the chips.
     with_pods = action.pods_restarted > 0
     deforming.deform(desk.ports, desk.reporter, prepared, timeout_s=WAIT_S, with_pods=with_pods)
