@@ -8,10 +8,16 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tpuctl.cli import main
+from tests.ops import test_swapping as swaps
+from tpuctl.cli import main, rehearsal
+from tpuctl.sim import simulator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Stream(io.StringIO):
@@ -105,3 +111,12 @@ def prod(tpuctl) -> Program:
     """A user with one context, `prod`."""
     tpuctl.write("~/.config/tpuctl/config.yaml", PROD)
     return tpuctl
+
+
+@pytest.fixture
+def scene() -> Iterator[rehearsal.Rehearsal]:
+    """Four cubes ready for use, a busy slice `train` on two of them."""
+    settings = simulator.Settings(cubes=4, ready_cubes=4, slice_controller=True)
+    with rehearsal.rehearse(settings) as made:
+        swaps.busy_slice(made)
+        yield made

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.ops import test_swapping as swaps
 from tests.ops.conftest import Recorder, whole
-from tpuctl.cli import rehearsal
 from tpuctl.ops import journal, locking
-from tpuctl.sim import simulator
-
-
-@pytest.fixture
-def scene():
-    """Four cubes ready for use, a busy slice `train` on two of them."""
-    settings = simulator.Settings(cubes=4, ready_cubes=4, slice_controller=True)
-    with rehearsal.rehearse(settings) as made:
-        swaps.busy_slice(made)
-        yield made
 
 
 def document(result):

@@ -19,15 +19,6 @@ from tpuctl.ops import locking
 from tpuctl.sim import simulator
 
 
-@pytest.fixture
-def scene():
-    """Four cubes ready for use, a busy slice `train` on two of them."""
-    settings = simulator.Settings(cubes=4, ready_cubes=4, slice_controller=True)
-    with rehearsal.rehearse(settings) as made:
-        swaps.busy_slice(made)
-        yield made
-
-
 def member(scene):
     return whole(scene).slices_by_name["train"].partition_ids[0]
 

@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.ops import test_swapping as swaps
 from tests.ops.conftest import whole
-from tpuctl.cli import rehearsal
 from tpuctl.engine import leftovers
 from tpuctl.model import operations
 from tpuctl.ops import journal, locking, waiting
-from tpuctl.sim import simulator
-
-
-@pytest.fixture
-def scene():
-    """Four cubes ready for use, a busy slice `train` on two of them."""
-    settings = simulator.Settings(cubes=4, ready_cubes=4, slice_controller=True)
-    with rehearsal.rehearse(settings) as made:
-        swaps.busy_slice(made)
-        yield made
 
 
 def document(result, status=0):
