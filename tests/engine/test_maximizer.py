@@ -272,6 +272,18 @@ def test_the_sentence_counts() -> None:
 # The turn by itself
 
 
+def test_a_second_idle_pool_for_one_want_is_given_once() -> None:
+    """It was offered to all and still stood for its want; a property test found its cube in two pools."""
+    pools = [turn.Pool(name=n, cubes=(n,), serves=("large", 1), is_sick=False, is_idle=True) for n in (6, 7)]
+    wants = [
+        *(turn.Want(name, (turn.Size((name, 1), 1),)) for name in ("one", "two")),
+        turn.Want("large", (turn.Size(("large", 2), 2), turn.Size(("large", 1), 1))),
+    ]
+    played = turn.play(pools, {0: [8, 9]}, wants)
+    made = [cube for make in played.makes for cube in make.cubes]
+    assert sorted(made) == [6, 7, 8, 9]
+
+
 @given(some.data())
 def test_a_turn_gives_no_cube_twice_and_no_sick_one(data: some.DataObject) -> None:
     cubes = list(range(data.draw(some.integers(1, 14))))

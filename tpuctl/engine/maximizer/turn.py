@@ -137,6 +137,8 @@ class _Turn:
             if keep[pool.serves] > 0:
                 keep[pool.serves] -= 1
                 continue
+            if pool.serves is not None:  # whoever it served has another one: it is not theirs to give as well
+                self._standing[pool.serves].remove(pool)
             self._usable.setdefault(pool.ground, [])[:0] = pool.cubes
             self._home.update(dict.fromkeys(pool.cubes, pool))
             if pool.shape is not None:
