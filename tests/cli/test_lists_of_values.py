@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.cli.test_config import view
-from tests.cli.test_swap_commands import members, scene
+from tests.cli.test_swap_commands import members
 from tests.ops.conftest import whole
 from tpuctl.cli import options
 from tpuctl.model import errors
