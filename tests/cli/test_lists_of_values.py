@@ -12,8 +12,6 @@ from tests.ops.conftest import whole
 from tpuctl.cli import options
 from tpuctl.model import errors
 
-__all__ = ["scene"]
-
 
 def free(scene):
     """Ids of the two cubes that no slice has."""
