@@ -175,7 +175,7 @@ class World(NamedTuple):
     cordoned: tuple[str, ...]
     """Hosts that carry this operation's mark."""
     live_pods: frozenset[str]
-    """uids of the pods that exist and are not finished."""
+    """uids of those pods of replaced cubes that exist and are not finished; read once their time has come."""
     hosts: frozenset[str]
     """Nodes that exist."""
 

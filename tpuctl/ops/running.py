@@ -134,8 +134,10 @@ class Runner:
         item = self._ports.slices.get(operation.slice_name)
         is_ready = item is not None and item.state.is_ready and not item.deleting
         is_gone = operation.kind is operations.Kind.DEFORM and operation.intent is not _Intent.PLANNED
-        restarts = is_ready or is_gone or operation.intent is _Intent.RESTARTING
-        cordons = restarts or operation.intent is _Intent.PLANNED or operation.aborting
+        is_planned = operation.intent is _Intent.PLANNED
+        # No pod is restarted before the old slice is asked to go: until then nobody asks about them.
+        restarts = (is_ready and not is_planned) or is_gone or operation.intent is _Intent.RESTARTING
+        cordons = restarts or is_planned or operation.aborting
         marks = self._ports.workloads.marked(operation.cordons, operation.id) if cordons else {}
         replaced = [pod for pod in operation.pods if pod.replaced]
         if is_ready:
