@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from tests import builders
+from tests.ops import test_swapping as swaps
+from tests.ops.conftest import whole
 from tpuctl.cli import completion, health_watch, rehearsal, session, terminal
 from tpuctl.cloud import watching
 from tpuctl.model import codec, fleet, health
@@ -358,6 +360,18 @@ def test_watch_survives_expiry_and_silence(tpuctl, scene, train, effect, options
 
 
 @pytest.mark.usefixtures("_quick")
+def test_watch_shows_a_slice_that_a_swap_left_half_done(tpuctl, scene, train, monkeypatch):
+    assert swaps.killed_at(scene, monkeypatch, 2) is not None
+    scene.simulator.advance(120)
+    assert "train" not in whole(scene).slices_by_name
+    [found] = [
+        item for item in objects(tpuctl("health", "watch", "--timeout", "30s")) if item["id"] == "train"
+    ]
+    assert (found["verdict"], found["gone"]) == ("unhealthy", False)
+    assert "tpuctl operation resume swap-train" in found["reasons"][0]["says"]
+
+
+@pytest.mark.usefixtures("_quick")
 def test_watch_says_that_its_view_is_old(tpuctl, scene, train):
     with api_faults.injected(
         scene.simulator, api_faults.Reset(when="before"), api="kubernetes", verb="watch", times=1
@@ -409,14 +423,14 @@ def test_the_picture_fits_the_screen_and_says_when_it_is_old():
     assert lines[0] == "2026-01-05T08:00:00Z  30 unhealthy"
     assert len(lines) == 15
     assert lines[-2] == "and 18 more; see: tpuctl health check"
-    assert lines[-1] == "the view may be old: no answer"
+    assert lines[-1] == "the view may be old or not whole: no answer"
 
 
 def test_the_picture_before_anything_is_known():
     nothing = health_watching.Turn(snapshot=None, items=(), changes=(), trouble="no answer", observed_at=None)
     assert health_watch.picture(nothing, screen_of({}), height=20) == [
         "waiting for the first lists",
-        "the view may be old: no answer",
+        "the view may be old or not whole: no answer",
     ]
 
 

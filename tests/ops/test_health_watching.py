@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests import builders
-from tpuctl.model import health, states
+from tpuctl.model import errors, health, records, states
 from tpuctl.ops import health_checks, health_watching
 from tpuctl.ops import ports as ports_module
 
@@ -30,17 +30,37 @@ class Scripted:
         yield from self._sightings
 
 
+class Records:
+    """A Records port whose lists are these, one after another; the last one stays."""
+
+    def __init__(self, *answers: Exception | tuple[ports_module.Record, ...]) -> None:
+        self._answers = list(answers)
+        self.lists = 0
+
+    def list(self, kind: str) -> tuple[ports_module.Record, ...]:
+        assert kind == records.OPERATION
+        self.lists += 1
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+NO_RECORDS = ((),)
+
+
 class Ports:
     """As much of `ports.Ports` as watching needs."""
 
-    def __init__(self, *sightings: ports_module.Sighting) -> None:
+    def __init__(self, kept: Records, *sightings: ports_module.Sighting) -> None:
         self.changes = Scripted(*sightings)
+        self.records = kept
 
 
-def turns(*sightings: ports_module.Sighting) -> list[health_watching.Turn]:
+def turns(*sightings: ports_module.Sighting, kept: Records | None = None) -> list[health_watching.Turn]:
     return list(
         health_watching.follow(
-            Ports(*sightings),  # type: ignore[arg-type] # a part of it
+            Ports(kept or Records(*NO_RECORDS), *sightings),  # type: ignore[arg-type] # a part of it
             health.DEFAULT_POLICY,
             timeout_s=60.0,
         )
@@ -112,3 +132,31 @@ def test_nothing_heard_is_never_told_as_gone() -> None:
     _, lost = turns(seen(SOUND), Sighting(None, "the server is away"))
     assert lost.changes == ()
     assert [item.id for item in lost.items] == ["c1"]
+
+
+class TestOwedSlices:
+    """A slice that a swap has deleted and not made again is what an admin must see first."""
+
+    def test_records_are_read_when_a_slice_comes_or_goes_and_not_with_every_sighting(self) -> None:
+        kept = Records(*NO_RECORDS)
+        turns(seen(SOUND), seen(BROKEN), seen(SOUND), kept=kept)
+        assert kept.lists == 1
+
+    def test_who_may_not_read_them_is_told_once_and_not_asked_again(self) -> None:
+        kept = Records(errors.NotPermitted("you may not list configmaps"))
+        first, second = turns(seen(SOUND), seen(SOUND), seen(BROKEN), kept=kept)
+        assert first.trouble == "open operations are not shown: you may not list configmaps"
+        assert told(first) == [("c1", None, Verdict.HEALTHY, False)]
+        assert told(second) == [("c1", Verdict.HEALTHY, Verdict.UNHEALTHY, False)]
+        assert kept.lists == 1
+
+    def test_what_cannot_be_read_now_is_read_with_the_next_sighting(self) -> None:
+        kept = Records(errors.Unavailable("no answer"), *NO_RECORDS)
+        found = turns(seen(SOUND), seen(SOUND), seen(SOUND), kept=kept)
+        assert [turn.trouble for turn in found] == ["open operations are not shown: no answer", ""]
+        assert kept.lists == 2
+
+    def test_a_damaged_record_is_told(self) -> None:
+        damaged = ports_module.Record("swap-train", records.OPERATION, "{", "uid-1", "1", builders.NOW)
+        [turn] = turns(seen(SOUND), kept=Records((damaged,)))
+        assert "swap-train" in turn.trouble

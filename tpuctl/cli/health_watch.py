@@ -85,7 +85,7 @@ def picture(turn: health_watching.Turn, screen: terminals.Terminal, *, height: i
         if len(ill) > room:
             lines.append(f"and {len(ill) - room} more; see: tpuctl health check")
     if turn.trouble:
-        lines.append(screen.styled(f"the view may be old: {turn.trouble}", "bold yellow"))
+        lines.append(screen.styled(f"the view may be old or not whole: {turn.trouble}", "bold yellow"))
     return lines
 
 

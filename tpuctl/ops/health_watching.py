@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from tpuctl.ops import health_checks, views
+from tpuctl.model import errors
+from tpuctl.ops import absences, health_checks, views
 
 if TYPE_CHECKING:
     import datetime
@@ -40,7 +41,7 @@ class Turn:
     items: tuple[health_checks.Checked, ...]
     changes: tuple[Change, ...]
     trouble: str
-    """Why `items` may be old; empty while all is heard."""
+    """Why `items` may be old or not whole; empty while all is heard."""
     observed_at: datetime.datetime | None
 
 
@@ -52,32 +53,73 @@ def follow(
     silence_s: float = SILENCE_S,
     reread_s: float = REREAD_S,
 ) -> Iterator[Turn]:
-    """Yield a turn whenever there is something to tell; in the first one everything is a change."""
+    """Yield a turn whenever there is something to tell; in the first one everything is a change.
+
+    A slice that an open operation deleted and is to make again is unhealthy, not gone.
+    """
+    owed = _Owed(ports)
     known: dict[tuple[str, str], health_checks.Checked] = {}
     told_trouble = ""
     sightings = ports.changes.follow(
         health_checks.SOURCES, silence_s=silence_s, reread_s=reread_s, timeout_s=timeout_s
     )
     for sighting in sightings:
-        seen = known if sighting.fleet is None else _judged(sighting.fleet, policy)
+        seen = known if sighting.fleet is None else _judged(sighting.fleet, policy, owed)
         changes = tuple(_changes(known, seen))
-        if changes or sighting.trouble != told_trouble:
+        trouble = sighting.trouble or owed.trouble
+        if changes or trouble != told_trouble:
             yield Turn(
                 snapshot=sighting.fleet,
                 items=tuple(seen.values()),
                 changes=changes,
-                trouble=sighting.trouble,
+                trouble=trouble,
                 observed_at=None if sighting.fleet is None else sighting.fleet.observed_at,
             )
-        known, told_trouble = seen, sighting.trouble
+        known, told_trouble = seen, trouble
+
+
+class _Owed:
+    """Slices that open operations have yet to make.
+
+    Records have no watch here. They are read when a slice has come or gone, and as long as one is owed.
+    """
+
+    def __init__(self, ports: ports_module.Ports) -> None:
+        self._ports = ports
+        self._there: frozenset[str] | None = None
+        self._missing: tuple[absences.Absence, ...] = ()
+        self._may_read = True
+        self.trouble = ""
+        """Why they are not known; empty if they are."""
+
+    def of(self, snapshot: fleet.Fleet) -> list[health_checks.Checked]:
+        there = frozenset(snapshot.slices_by_name)
+        if self._may_read and (there != self._there or self._missing):
+            self._read(snapshot, there)
+        return [
+            health_checks.of_absence(snapshot, one)
+            for one in self._missing
+            if one.is_wanted and one.slice_name not in there
+        ]
+
+    def _read(self, snapshot: fleet.Fleet, there: frozenset[str]) -> None:
+        try:
+            found = absences.look(snapshot, self._ports)
+        except (errors.NotPermitted, errors.Unavailable) as error:
+            # What was owed before is shown on; who may not read them is not asked again and again.
+            self._may_read = not isinstance(error, errors.NotPermitted)
+            self.trouble = f"open operations are not shown: {error.message}"
+        else:
+            self._there, self._missing, self.trouble = there, found.missing, "; ".join(found.damaged)
 
 
 def _judged(
-    snapshot: fleet.Fleet, policy: health.HealthPolicy
+    snapshot: fleet.Fleet, policy: health.HealthPolicy, owed: _Owed
 ) -> dict[tuple[str, str], health_checks.Checked]:
     cubes = views.cubes(snapshot, policy)
     found = [health_checks.of_cube(view) for view in cubes if not health_checks.is_unused(view)]
     found += [health_checks.of_slice(view) for view in views.slices_on(snapshot, cubes, policy)]
+    found += owed.of(snapshot)
     return {item.key: item for item in found}
 
 
