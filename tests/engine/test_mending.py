@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests import builders
 from tpuctl.engine import advice, leftovers, mending, placement, tenancy
@@ -19,7 +21,7 @@ PODS = "16 pods of default/Job/work still run"
 
 
 def operation(kind: operations.Kind) -> str:
-    return f"operation {kind}-train of jo@laptop:1"
+    return operations.words_of_operation(f"{kind}-train", "jo@laptop:1")
 
 
 def kept(*claims: operations.Claim) -> fleet.Fleet:
@@ -58,6 +60,22 @@ def obstacle(snapshot: fleet.Fleet) -> Obstacle:
 )
 def test_the_words_of_a_claim_tell_what_keeps_the_cube(holder: str, keeper: Keeper, name: str) -> None:
     assert operations.kept_by(holder) == (keeper, name)
+
+
+NAMES = st.text(
+    alphabet=st.characters(whitelist_categories=("L", "N"), whitelist_characters="-._:@"), min_size=1
+)
+
+
+@given(NAMES, st.text(), st.integers(min_value=1))
+def test_whatever_words_are_written_are_read_again(name: str, rest: str, count: int) -> None:
+    written = {
+        operations.words_of_hold(name, rest): (Keeper.HOLD, name),
+        operations.words_of_operation(name, rest): (Keeper.OPERATION, name),
+        operations.words_of_reboot(name, rest): (Keeper.REBOOT, name),
+        operations.words_of_pods(count, f"{name}/Job/{name}"): (Keeper.PODS, f"{name}/Job/{name}"),
+    }
+    assert {words: operations.kept_by(words) for words in written} == written
 
 
 @pytest.mark.parametrize(

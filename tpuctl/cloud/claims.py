@@ -22,12 +22,13 @@ def _claims(record: ports.Record) -> Iterator[operations.Claim]:
         hold = records.read_hold(record.text, record.name)
         if not hold.is_over(record.observed_at):
             for cube_id in {hold.cube_id, hold.sub_block} - {""}:
-                yield operations.Claim(cube_id, f"hold by {hold.owner}: {hold.reason}", until=hold.until)
+                words = operations.words_of_hold(hold.owner, hold.reason)
+                yield operations.Claim(cube_id, words, until=hold.until)
     elif record.kind == records.OPERATION:
         operation = records.read_operation(record.text, record.name)
         for partition_id in operation.claims:
-            holder = f"operation {operation.id} of {operation.actor}"
-            yield operations.Claim(partition_id, holder, operation.slice_name)
+            words = operations.words_of_operation(operation.id, operation.actor)
+            yield operations.Claim(partition_id, words, operation.slice_name)
     elif record.kind == records.REPAIR:
         item = records.read(record.text, record.name, repairs.Item, schema=repairs.SCHEMA)
         yield from _of_repair(item)
@@ -38,4 +39,4 @@ def _claims(record: ports.Record) -> Iterator[operations.Claim]:
 def _of_repair(item: repairs.Item) -> Iterator[operations.Claim]:
     """A reboot under way keeps its cube; every other remedy has a hold, an operation or no cube left."""
     if item.state is repairs.State.RUNNING and item.case.remedy is declared.Remedy.REBOOT:
-        yield operations.Claim(item.case.cube, f"repair {item.id}: {item.case.target} is rebooted")
+        yield operations.Claim(item.case.cube, operations.words_of_reboot(item.id, item.case.target))

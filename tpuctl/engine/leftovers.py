@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
-from tpuctl.model import counts, operations
+from tpuctl.model import operations
 
 if TYPE_CHECKING:
     from tpuctl.model import fleet
@@ -35,15 +35,10 @@ def _claims(snapshot: fleet.Fleet) -> tuple[operations.Claim, ...]:
             owner = f"{pod.namespace}/{pod.owner or f'Pod/{pod.name}'}"
             found.setdefault(cube_of[pod.node], collections.Counter())[owner] += 1
     return tuple(
-        operations.Claim(cube_id, _still_there(count, owner))
+        operations.Claim(cube_id, operations.words_of_pods(count, owner))
         for cube_id, owners in sorted(found.items())
         for owner, count in sorted(owners.items())
     )
-
-
-def _still_there(count: int, owner: str) -> str:
-    """What `operations.kept_by` reads."""
-    return f"{counts.of(count, 'pod')} of {owner} still {'runs' if count == 1 else 'run'}"
 
 
 def _of_swaps(snapshot: fleet.Fleet) -> set[str]:

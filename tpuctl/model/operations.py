@@ -13,7 +13,7 @@ import enum
 import re
 from typing import NamedTuple
 
-from tpuctl.model import topology  # noqa: TC001 - the codec resolves annotations at run time
+from tpuctl.model import counts, topology
 
 SCHEMA = 1
 """Version of the record's form; a program refuses a newer one rather than guess."""
@@ -163,13 +163,33 @@ class Kept(NamedTuple):
     the words do not tell."""
 
 
+# Claims are told in words, in dumps too, and read again from them: what writes the words and what reads them
+# stand together here.
+
+
+def words_of_hold(owner: str, reason: str) -> str:
+    return f"hold by {owner}: {reason}"
+
+
+def words_of_operation(operation_id: str, actor: str) -> str:
+    return f"operation {operation_id} of {actor}"
+
+
+def words_of_reboot(repair_id: str, host: str) -> str:
+    return f"repair {repair_id}: {host} is rebooted"
+
+
+def words_of_pods(count: int, owner: str) -> str:
+    """`owner` is `NAMESPACE/KIND/NAME`."""
+    return f"{counts.of(count, 'pod')} of {owner} still {'runs' if count == 1 else 'run'}"
+
+
 _KEPT = (
     (Keeper.HOLD, re.compile(r"hold by (\S+)")),
-    (Keeper.OPERATION, re.compile(r"operation (\S+)")),
+    (Keeper.OPERATION, re.compile(r"operation (\S+) of ")),
     (Keeper.REBOOT, re.compile(r"repair (\S+): ")),
     (Keeper.PODS, re.compile(r"[\d,]+ pods? of (\S+) still runs?")),
 )
-"""How claims begin; a dump holds no more than these words."""
 
 
 def kept_by(holder: str) -> Kept:

@@ -24,7 +24,11 @@ def finish(draft: Draft) -> None:
     )
     for operation in order:
         draft.propose(_action(draft, operation))
-        draft.claim(operation.claims, f"operation {operation.id}", operation.slice_name)
+        draft.claim(
+            operation.claims,
+            operations.words_of_operation(operation.id, operation.actor),
+            operation.slice_name,
+        )
         draft.touched.add(operation.slice_name)
         if operation.note:
             draft.ledger.recommend(
