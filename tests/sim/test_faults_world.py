@@ -224,6 +224,18 @@ def test_a_chip_error_may_be_set_to_stay_unseen():
         assert (fleet.ready(), fleet.state(), fleet.slice_state("a")) == ("True", "HEALTHY", "ACTIVE")
 
 
+def test_a_hung_guest_may_be_set_to_stay_unseen():
+    with start(hung_guest_is_unseen=True) as sim:
+        fleet = Fleet(sim)
+        fleet.form("a")
+        sim.inject("host-crash", fleet.name)
+        sim.advance(600)
+        assert (fleet.ready(), fleet.state(), fleet.slice_state("a")) == ("Unknown", "HEALTHY", "ACTIVE")
+        sim.inject("host-down", fleet.name)
+        sim.advance(60)
+        assert (fleet.state(), fleet.slice_state("a")) == ("UNHEALTHY", "FAILED")
+
+
 def test_a_repair_takes_days(fleet):
     fleet.sim.inject("host-repair", fleet.name)
     fleet.sim.advance(4 * DAY_S)

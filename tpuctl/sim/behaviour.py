@@ -68,6 +68,11 @@ class Behaviour:
     """If true, a chip error is a critical failure of the slice it happens under. Assumed: published is that
     critical failures take a slice apart, not which failures are."""
 
+    hung_guest_is_unseen: bool = False
+    """If true, a guest that hangs on a machine in order makes its node silent and nothing else: the -state
+    labels stay as they were, and so does a slice on it. Assumed: published is that failures of hosts show,
+    not whether a guest that no longer reports is one."""
+
     dismantle_retry_s: float = 60.0
     """From a dismantling that failed to the next attempt. Assumed: neither failure nor retry is published."""
 

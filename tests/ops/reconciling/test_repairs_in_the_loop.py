@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ops.conftest import Recorder, whole
+from tests.ops.conftest import Recorder, scene_of, whole
 from tests.ops.reconciling.conftest import World, spec_of, wanted, world_of
 from tpuctl.model import declared, repairs
 from tpuctl.ops import repairs as repairing
 from tpuctl.ops.reconciling import history, memory, pauses, status
+from tpuctl.sim import behaviour
 
 if TYPE_CHECKING:
     from tpuctl.cli.rehearsal import Rehearsal
@@ -96,6 +97,29 @@ def test_a_repair_under_a_slice_that_is_down_is_within_any_budget(
     reviewed = world.cycle().reviewed
     assert [(done.item.id, done.chips) for done in reviewed.executed] == [(found.id, 0)]
     assert memory.load(world.ports, "test").memory.disruptions == ()
+
+
+def test_a_silent_host_under_sound_labels_is_a_matter_for_a_person(reporter: Recorder) -> None:
+    """Its work may still run: unknown alone ends no slice, and is not left to nobody either."""
+    unseen = behaviour.Behaviour(hung_guest_is_unseen=True)
+    with scene_of(cubes=4, ready_cubes=4, slice_controller=True, behaviour=unseen) as scene:
+        world = world_of(scene, reporter, wanted("train", "4x4x8"))
+        world.converge()
+        before = world.slice("train")
+        scene.simulator.inject("host-crash", whole(scene).cubes_of(before)[0].hosts[4].name)
+        item = proposed(world)
+        assert (item.case.remedy, item.approvals_needed) == (declared.Remedy.FAILOVER, 1)
+        with world.writes() as writes:
+            world.cycles(10)
+        written = {write.path.rsplit("/", 1)[-1] for write in writes if not write.is_lead}
+        assert written <= {memory.RECORD}
+        assert (world.slice("train").uid, world.states()) == (before.uid, {"train": "ACTIVE"})
+        repairing.approve(world.ports, world.reporter, item.id)
+        world.cycles(10)
+        after = world.slice("train")
+        assert world.states() == {"train": "ACTIVE"}
+        assert len({*after.partition_ids} & {*before.partition_ids}) == 1
+        assert item.case.cube not in after.partition_ids
 
 
 @pytest.mark.parametrize("limit", [127, 128])

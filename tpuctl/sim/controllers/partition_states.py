@@ -108,7 +108,8 @@ class PartitionStates:
     ) -> str:
         if any(self._nodes.node_on(host) is None for host in hosts):
             return INCOMPLETE
-        if not all(host.serving for host in hosts):
+        unseen = self._behaviour.hung_guest_is_unseen
+        if not all(host.serving or (unseen and host.hung) for host in hosts):
             return UNHEALTHY
         # A host that serves with a fault has a chip error.
         flawed = not all(host.healthy for host in hosts)

@@ -277,7 +277,8 @@ class SliceController:
 
     def _takes_part(self, host: hardwares.Host) -> bool:
         # A host that serves with a fault has a chip error.
-        return host.serving and (host.healthy or not self._behaviour.chip_error_breaks_slices)
+        up = host.serving or (self._behaviour.hung_guest_is_unseen and host.hung)
+        return up and (host.healthy or not self._behaviour.chip_error_breaks_slices)
 
     def _states_changed(self, cube: hardwares.SubBlock) -> None:
         holders = {holder.uid for host in cube.hosts if (holder := self._holds.holder_of(host))}

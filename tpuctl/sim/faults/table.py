@@ -60,7 +60,8 @@ FAULTS: dict[str, Fault] = {
         action=actions.host_fault(_HOST.CRASHED, "is down"),
         undone_by="host-up",
     ),
-    # Assumed: what a hung guest looks like from outside. Its machine is in order, so no API shows a fault.
+    # Assumed: what a hung guest looks like from outside, see `Behaviour.hung_guest_is_unseen`. Its machine is
+    # in order, so Compute shows no fault.
     "host-crash": _node(
         summary="the guest hangs: VM running, node silent; a reset helps",
         action=actions.host_crash,

@@ -90,6 +90,11 @@ class Host:
         """True if a VM runs on the machine and its guest is up: the node is Ready."""
         return self.powered and self.vm is not None and self.vm.ready
 
+    @property
+    def hung(self) -> bool:
+        """True if the machine is in order and its VM runs, and the guest on it crashed."""
+        return self.powered and self.vm is not None and self.vm.hangs
+
     def partition_id(self, shape: partitions.Shape) -> str:
         """Return the id of the partition of `shape` that this host is part of."""
         return self.subblock.partition_ids[shape][partitions.number_of(shape, self.index)]
