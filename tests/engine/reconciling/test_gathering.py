@@ -38,11 +38,20 @@ def test_one_moves_beside_the_other_if_spares_are_missing():
     found = engine.decide(settled)
     action = stage.one(found, Kind.MOVE)
     assert (action.target, action.forming[0].partition_ids) == ("s-0", ("b1-c01.222.2",))
-    assert (action.voluntary, action.chips, action.slices, action.pods_restarted) == (False, 0, (), 0)
+    assert (action.voluntary, action.chips, action.slices, action.pods_restarted) == (False, 8, ("s-0",), 0)
     assert action.reason == (
         "moved beside others, so that cube b1-c00 is whole: block b1 has 1 of 2 spares; no pod is on it"
     )
     assert engine.decide(stage.carried_out(settled, found)).actions == ()
+
+
+def test_a_slice_that_is_active_counts_in_the_budget_whether_or_not_pods_run_on_it():
+    """The next job may be about to start there, and 0 means none."""
+    seen = on(stage.cubes(3), blocks=spares(2), budgets=declared.Budgets(disrupted_chips_per_hour=7))
+    _, found = stage.second_look(seen, SETTLED_S)
+    assert found.to_do == ()
+    [action] = found.actions
+    assert "disruption budget: it interrupts 8 chips" in action.stopped_by
 
 
 def test_not_if_nothing_is_missing():

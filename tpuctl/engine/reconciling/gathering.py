@@ -136,7 +136,7 @@ def _places(draft: Draft, block_id: str, cube_id: str, smalls: Sequence[_Small])
 
 
 def _action(draft: Draft, move: _Move, cube_id: str, why: str) -> reconciling.Action:
-    """What has no pods interrupts no work."""
+    """What has no pods interrupts no work, so it needs no window; the budget counts it like any other."""
     want, item, shape = move.small
     settings, pods = draft.view.spec.consolidation, draft.pods_on(item)
     return reconciling.Action(
@@ -151,8 +151,8 @@ def _action(draft: Draft, move: _Move, cube_id: str, why: str) -> reconciling.Ac
                 item.name, shape, move.block, (move.partition_id,), want.entry.priority, want.shapes[0]
             ),
         ),
-        chips=drafts.chips_of(item) if pods else 0,
-        slices=drafts.running(item) if pods else (),
+        chips=drafts.chips_of(item),
+        slices=drafts.running(item),
         pods_restarted=pods,
         voluntary=pods > 0,
         estimate_s=estimates.remaking_s([shape]),
