@@ -10,7 +10,7 @@ import pytest
 from tests.ops import test_swapping as swaps
 from tests.ops.conftest import Recorder, scene_of, whole
 from tpuctl.engine import second_choice
-from tpuctl.model import errors, operations, topology
+from tpuctl.model import errors, health, operations, topology
 from tpuctl.ops import forming, journal, operating, retreating
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def test_a_cordon_on_a_cube_that_came_counts(scene: Rehearsal, monkeypatch: pyte
     swaps.busy_slice(scene)
     left = swaps.killed_at(scene, monkeypatch, 3)
     assert left is not None
-    assert second_choice.can_form(whole(scene), left, left.partitions)
+    assert second_choice.can_form(whole(scene), left, left.partitions, health.DEFAULT_POLICY)
     cordon(scene, whole(scene).cubes_by_id[left.exchanges[0].new].hosts[0].name)
-    assert not second_choice.can_form(whole(scene), left, left.partitions)
-    assert second_choice.can_form(whole(scene), left, left.old_partitions)
+    assert not second_choice.can_form(whole(scene), left, left.partitions, health.DEFAULT_POLICY)
+    assert second_choice.can_form(whole(scene), left, left.old_partitions, health.DEFAULT_POLICY)
 
 
 def test_pods_that_came_since_it_was_shown_stop_it(reporter: Recorder) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tpuctl.cli import commands, options, output, session, swap_views, wiring
+from tpuctl.cli import commands, health_policy, options, output, session, swap_views, wiring
 from tpuctl.model.exit_status import ExitStatus
 from tpuctl.ops import journal, operating, retreating, swapping
 
@@ -104,7 +104,9 @@ def resume(
       tpuctl operation resume swap-train-a
     """
     reporter = session.current().terminal.reporter()
-    found = operating.resume(wiring.ports(), reporter, operation, timeout_s=timeout)
+    found = operating.resume(
+        wiring.ports(), reporter, operation, timeout_s=timeout, policy=health_policy.chosen(None)
+    )
     if isinstance(found, swapping.Outcome):
         return swap_views.show_outcome(found, fmt)
     _show_end(found, "finished", fmt)
@@ -137,11 +139,18 @@ def abort(
     screen = session.current().terminal
     screen.require_answers(yes=yes, what="aborting an operation needs a confirmation")
     ports = wiring.ports()
-    shown = retreating.look(ports, operation)
+    rules = health_policy.chosen(None)
+    shown = retreating.look(ports, operation, rules)
     retreating.check(shown, accept_failure=accept_failure)
     _confirm_abort(shown, yes=yes)
     ended = operating.abort(
-        ports, screen.reporter(), operation, timeout_s=timeout, accept_failure=accept_failure, shown=shown
+        ports,
+        screen.reporter(),
+        operation,
+        timeout_s=timeout,
+        policy=rules,
+        accept_failure=accept_failure,
+        shown=shown,
     )
     _show_end(ended, "taken back", fmt)
 

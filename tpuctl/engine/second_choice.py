@@ -12,20 +12,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tpuctl.model import fleet
+    from tpuctl.model import health as health_values
 
 
-def another_try(snapshot: fleet.Fleet, operation: operations.Operation) -> operations.Operation | None:
+def another_try(
+    snapshot: fleet.Fleet, operation: operations.Operation, policy: health_values.HealthPolicy
+) -> operations.Operation | None:
     """The operation with other cubes; None if there are none to be had.
 
     A cube that has broken since the swap began goes as well, whether it is one that came or one that was to
     stay, and its pods are restarted with the others. If none looks broken, all cubes that came are suspects.
     """
     came = {exchange.new: exchange.old for exchange in operation.exchanges}
-    suspects = _broken(snapshot, operation.partitions) or tuple(came)
+    suspects = _broken(snapshot, operation.partitions, policy) or tuple(came)
     if not suspects:
         return None
     tried = tuple(sorted({*operation.tried, *came}))
-    found = _replacements(snapshot, operation, tried, len(suspects))
+    found = _replacements(snapshot, operation, tried, len(suspects), policy)
     if found is None:
         return None
     kept = tuple(exchange for exchange in operation.exchanges if exchange.new not in suspects)
@@ -46,7 +49,12 @@ def way_back(operation: operations.Operation) -> operations.Operation:
     return dataclasses.replace(operation, partitions=operation.old_partitions, tried=tried, aborting=True)
 
 
-def can_form(snapshot: fleet.Fleet, operation: operations.Operation, partitions: tuple[str, ...]) -> bool:
+def can_form(
+    snapshot: fleet.Fleet,
+    operation: operations.Operation,
+    partitions: tuple[str, ...],
+    policy: health_values.HealthPolicy,
+) -> bool:
     """Whether the slice could be formed from these cubes now, as far as can be seen.
 
     Cordons on cubes that the slice has had do not count, the operation's own among them: they keep new pods
@@ -56,6 +64,7 @@ def can_form(snapshot: fleet.Fleet, operation: operations.Operation, partitions:
         topology=operation.topology,
         cubes=partitions,
         allow_degraded=True,
+        policy=policy,
         slice_name=operation.slice_name,
     )
     return isinstance(placement.place(as_if_over(snapshot, operation), request), placement.Placement)
@@ -80,12 +89,17 @@ def as_if_over(snapshot: fleet.Fleet, operation: operations.Operation) -> fleet.
 
 
 def _replacements(
-    snapshot: fleet.Fleet, operation: operations.Operation, tried: Sequence[str], count: int
+    snapshot: fleet.Fleet,
+    operation: operations.Operation,
+    tried: Sequence[str],
+    count: int,
+    policy: health_values.HealthPolicy,
 ) -> tuple[str, ...] | None:
     request = placement.Request(
         topology=swapping.row_of(count),
         block=_block_of(snapshot, operation.old_partitions),
         allow_degraded=operation.allow_degraded,
+        policy=policy,
         slice_name=operation.slice_name,
         without=(*operation.old_partitions, *tried),
     )
@@ -93,13 +107,15 @@ def _replacements(
     return None if isinstance(found, placement.Refusal) else found.partition_ids
 
 
-def _broken(snapshot: fleet.Fleet, partitions: Sequence[str]) -> tuple[str, ...]:
+def _broken(
+    snapshot: fleet.Fleet, partitions: Sequence[str], policy: health_values.HealthPolicy
+) -> tuple[str, ...]:
     """Those that are unhealthy or incomplete, or of which no node is left; unknown is no reason to act."""
     bad = (states.Verdict.UNHEALTHY, states.Verdict.INCOMPLETE)
     found = []
     for partition in partitions:
         cube = snapshot.cubes_by_id.get(partition)
-        if cube is None or health.judge(cube, now=snapshot.observed_at).verdict in bad:
+        if cube is None or health.judge(cube, policy, now=snapshot.observed_at).verdict in bad:
             found.append(partition)
     return tuple(found)
 

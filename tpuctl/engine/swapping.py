@@ -222,11 +222,14 @@ def _no_slice(operation: operations.Operation, world: World) -> Step:
 
 
 def _new_slice(operation: operations.Operation, item: fleet.Slice, world: World) -> Step:
+    if item.owner is not None:
+        return _of_others(operation, world, f"slice {item.name} was made anew by {item.owner}")
     if set(item.partition_ids) != set(operation.partitions) or operation.intent is Intent.PLANNED:
         if operation.intent is Intent.CREATING and set(item.partition_ids) <= _ever(operation):
             # An attempt with other cubes, which was given up: take it away before the next.
             return Step(StepName.WAIT_GONE if item.deleting else StepName.DELETE)
-        return Step(StepName.STOP, f"slice {item.name} was made anew by somebody else with other cubes")
+        why = f"slice {item.name} was made anew by somebody else with other cubes"
+        return _of_others(operation, world, why)
     if item.deleting:
         return Step(StepName.WAIT_GONE)
     if item.state.is_failed and not item.retries:
@@ -238,11 +241,19 @@ def _new_slice(operation: operations.Operation, item: fleet.Slice, world: World)
     return _tidy(world)
 
 
+def _of_others(operation: operations.Operation, world: World, why: str) -> Step:
+    """A slice of the name that this operation did not make is left alone: the way back ends beside it."""
+    return _tidy(world) if operation.aborting else Step(StepName.STOP, why)
+
+
 def _restarting(operation: operations.Operation, world: World) -> Step:
     """The new slice was ready. What has become of it since is for another operation; this one ends."""
     item = world.slice
     still_ours = (
-        item is not None and not item.deleting and set(item.partition_ids) == set(operation.partitions)
+        item is not None
+        and item.owner is None
+        and not item.deleting
+        and set(item.partition_ids) == set(operation.partitions)
     )
     if still_ours and _must_restart(operation, world):
         return Step(StepName.RESTART_PODS)
@@ -255,12 +266,15 @@ def _must_restart(operation: operations.Operation, world: World) -> bool:
 
 def _next_of_form(operation: operations.Operation, world: World) -> Step:
     item = world.slice
+    is_theirs = item is not None and item.owner is not None
     if operation.aborting:
-        if item is None or set(item.partition_ids) != set(operation.partitions):
+        if item is None or is_theirs or set(item.partition_ids) != set(operation.partitions):
             return Step(StepName.CLOSE)
         return Step(StepName.WAIT_GONE if item.deleting else StepName.DELETE)
     if item is None:
         return Step(StepName.CREATE)
+    if is_theirs:
+        return Step(StepName.STOP, f"slice {item.name} was made by {item.owner}")
     if set(item.partition_ids) != set(operation.partitions):
         return Step(StepName.STOP, f"slice {item.name} was made by somebody else with other cubes")
     if item.deleting:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import second_choice
-from tpuctl.model import operations, states
+from tpuctl.model import health, operations, states
 from tpuctl.ops import journal, locking, retreating, running, swapping, waiting
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def resume(
     operation_id: str,
     *,
     timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+    policy: health.HealthPolicy = health.DEFAULT_POLICY,
 ) -> swapping.Outcome | operations.Operation:
     """Go on with an open operation, whoever began it; the outcome of a swap, or the operation as it ended.
 
@@ -33,7 +34,9 @@ def resume(
         fenced = locking.fenced(ports, lock)
         entry = journal.find(fenced, operation_id)  # again, under the lock
         if entry.operation.kind is operations.Kind.SWAP:
-            return swapping.finish(fenced, reporter, entry, started_s=started_s, timeout_s=timeout_s)
+            return swapping.finish(
+                fenced, reporter, entry, started_s=started_s, timeout_s=timeout_s, policy=policy
+            )
         runner = running.Runner(fenced, reporter, entry, timeout_s=timeout_s)
         runner.run()
         return runner.operation
@@ -53,7 +56,7 @@ def let_go(ports: ports_module.Ports, reporter: ports_module.Reporter, operation
         found, item = entry.operation, fenced.slices.get(slice_name)
         if found.kind is not operations.Kind.FORM or found.aborting:
             return False
-        if item is None or item.deleting or item.state not in _FORMING:
+        if item is None or item.owner is not None or item.deleting or item.state not in _FORMING:
             return False
         if set(item.partition_ids) != set(found.partitions):
             return False
@@ -67,6 +70,7 @@ def abort(
     operation_id: str,
     *,
     timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+    policy: health.HealthPolicy = health.DEFAULT_POLICY,
     accept_failure: bool = False,
     shown: retreating.Retreat | None = None,
 ) -> operations.Operation:
@@ -80,10 +84,10 @@ def abort(
     with locking.held(ports, reporter, locking.slice_lock(slice_name)) as lock:
         fenced = locking.fenced(ports, lock)
         entry = journal.find(fenced, operation_id)
-        now = retreating.of(fenced, entry.operation)
+        now = retreating.of(fenced, entry.operation, policy)
         retreating.check(now, accept_failure=accept_failure, shown=shown)
         turned = _turned(fenced, entry)
-        runner = running.Runner(fenced, reporter, turned, timeout_s=timeout_s, gives_in=True)
+        runner = running.Runner(fenced, reporter, turned, timeout_s=timeout_s, policy=policy, gives_in=True)
         runner.run()
         return runner.operation
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.engine import blast, health, placement, second_choice
 from tpuctl.model import counts, errors, fleet, operations
+from tpuctl.model import health as health_values
 from tpuctl.ops import journal, refusals, running
 
 if TYPE_CHECKING:
@@ -33,12 +34,20 @@ class Retreat:
     """Why the old cubes cannot form, one sentence a cube; empty if they can, or need not."""
 
 
-def look(ports: ports_module.Ports, operation_id: str) -> Retreat:
+def look(
+    ports: ports_module.Ports,
+    operation_id: str,
+    policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY,
+) -> Retreat:
     """Raises NotFound, Conflict for an operation that can only be finished."""
-    return of(ports, journal.find(ports, operation_id).operation)
+    return of(ports, journal.find(ports, operation_id).operation, policy)
 
 
-def of(ports: ports_module.Ports, operation: operations.Operation) -> Retreat:
+def of(
+    ports: ports_module.Ports,
+    operation: operations.Operation,
+    policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY,
+) -> Retreat:
     """The way back from one operation as the world is now; raises Conflict if there is none."""
     if operation.why_no_way_back:
         raise errors.Conflict(
@@ -48,7 +57,7 @@ def of(ports: ports_module.Ports, operation: operations.Operation) -> Retreat:
     if operation.kind is operations.Kind.FORM:
         return _from_form(ports, operation)
     if operation.kind is operations.Kind.SWAP and operation.is_begun:
-        return _from_swap(ports, operation)
+        return _from_swap(ports, operation, policy)
     cordoned = len(operation.cordons)
     open_again = (f"the cordon is taken off {counts.of(cordoned, 'host')} again",) if cordoned else ()
     steps = (f"slice {operation.slice_name} stays as it is: nothing was begun", *open_again)
@@ -88,22 +97,28 @@ def _from_form(ports: ports_module.Ports, operation: operations.Operation) -> Re
     if item is None or {*item.partition_ids} != {*operation.partitions}:
         steps = (f"slice {operation.slice_name} was not made; its cubes are given back",)
         return Retreat(operation=operation, steps=steps)
+    if item.owner is not None:
+        return Retreat(operation=operation, steps=(_left_alone(item),))
     steps = (f"slice {item.name} ({item.reason or item.state}) is deleted and its cubes are given back",)
     return Retreat(operation=operation, steps=steps, radius=blast.of_slice(snapshot, item))
 
 
-def _from_swap(ports: ports_module.Ports, operation: operations.Operation) -> Retreat:
+def _from_swap(
+    ports: ports_module.Ports, operation: operations.Operation, policy: health_values.HealthPolicy
+) -> Retreat:
     snapshot = ports.fleet.observe(SOURCES)
     name = operation.slice_name
     item = snapshot.slices_by_name.get(name)
     if item is not None and item.uid == operation.old_uid and not item.deleting:
         return Retreat(operation=operation, steps=(f"slice {name} stays as it is: it was not deleted yet",))
     new = item if item is not None and item.uid != operation.old_uid else None
+    if new is not None and new.owner is not None:
+        return Retreat(operation=operation, steps=(_left_alone(new),))
     if new is not None and {*new.partition_ids} == {*operation.old_partitions}:
         steps = (f"slice {name} has its old cubes again and is waited for",)
         return Retreat(operation=operation, steps=steps)
     again = f"slice {name} is made again on its old cubes: {', '.join(operation.old_partitions)}"
-    obstacles = _obstacles(snapshot, operation)
+    obstacles = _obstacles(snapshot, operation, policy)
     if new is None:
         return Retreat(operation=operation, steps=(again,), obstacles=obstacles)
     return Retreat(
@@ -114,23 +129,34 @@ def _from_swap(ports: ports_module.Ports, operation: operations.Operation) -> Re
     )
 
 
-def _obstacles(snapshot: fleet.Fleet, operation: operations.Operation) -> tuple[str, ...]:
+def _left_alone(item: fleet.Slice) -> str:
+    stays = f"slice {item.name} was made by {item.owner} and stays as it is"
+    return f"{stays}; what the operation kept is given back"
+
+
+def _obstacles(
+    snapshot: fleet.Fleet, operation: operations.Operation, policy: health_values.HealthPolicy
+) -> tuple[str, ...]:
     old = operation.old_partitions
-    if second_choice.can_form(snapshot, operation, old):
+    if second_choice.can_form(snapshot, operation, old, policy):
         return ()
     without = second_choice.as_if_over(snapshot, operation)
     wish = placement.Request(
-        topology=operation.topology, cubes=old, allow_degraded=True, slice_name=operation.slice_name
+        topology=operation.topology,
+        cubes=old,
+        allow_degraded=True,
+        policy=policy,
+        slice_name=operation.slice_name,
     )
     lines = (
-        f"{line}{_reasons(without, cube_id)}"
+        f"{line}{_reasons(without, cube_id, policy)}"
         for cube_id in old
         if (line := refusals.why_not(without, cube_id, wish))
     )
     return tuple(lines) or ("they do not belong to one block any more",)
 
 
-def _reasons(snapshot: fleet.Fleet, cube_id: str) -> str:
+def _reasons(snapshot: fleet.Fleet, cube_id: str, policy: health_values.HealthPolicy) -> str:
     cube = snapshot.cubes_by_id.get(snapshot.cube_of_partition.get(cube_id, cube_id))
-    found = () if cube is None else health.judge(cube, now=snapshot.observed_at).reasons
+    found = () if cube is None else health.judge(cube, policy, now=snapshot.observed_at).reasons
     return f": {'; '.join(found[:_SHOWN_REASONS])}" if found else ""

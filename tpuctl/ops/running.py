@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpuctl.engine import second_choice, swapping
 from tpuctl.model import errors, fleet, operations, states
+from tpuctl.model import health as health_values
 from tpuctl.ops import journal, locking, waiting
 from tpuctl.ops import ports as ports_module
 
@@ -52,13 +53,18 @@ class Runner:
         entry: journal.Entry,
         *,
         timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+        policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY,
         gives_in: bool = False,
     ) -> None:
-        """`gives_in`: end a way back whose old cubes do not form, rather than stop with the record open."""
+        """`policy` judges the cubes of a second choice.
+
+        `gives_in`: end a way back whose old cubes do not form, rather than stop with the record open.
+        """
         self._ports = ports
         self._reporter = reporter
         self._entry = entry
         self._timeout_s = timeout_s
+        self._policy = policy
         self._gives_in = gives_in
         self._same_again = 0
         self._has_created = False
@@ -281,7 +287,7 @@ class Runner:
                 self._entry = self._entry.replaced(self._ports, following)
                 return
         if not self._has_created and second_choice.can_form(
-            snapshot, self.operation, self.operation.partitions
+            snapshot, self.operation, self.operation.partitions, self._policy
         ):
             # An earlier run saw it fail. Whoever goes on now has mended something.
             self._reporter.warn(f"{why}; the same cubes again")
@@ -300,13 +306,15 @@ class Runner:
         if operation.aborting:
             return None
         rounds = len({*operation.tried}) // max(len(operation.exchanges), 1)
-        found = second_choice.another_try(snapshot, operation) if rounds + 1 < OTHER_CUBES else None
+        found = None
+        if rounds + 1 < OTHER_CUBES:
+            found = second_choice.another_try(snapshot, operation, self._policy)
         if found is not None:
             self._reporter.warn(f"{why}; trying other cubes: {_listed(operation, found)}")
             return found
         if not operation.exchanges:
             return None  # it has its own cubes: there is nothing to go back to
-        if second_choice.can_form(snapshot, operation, operation.old_partitions):
+        if second_choice.can_form(snapshot, operation, operation.old_partitions, self._policy):
             self._reporter.warn(f"{why}; no other cube will do, going back to the old ones")
             return second_choice.way_back(operation)
         return None

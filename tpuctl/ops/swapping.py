@@ -145,7 +145,7 @@ def swap(
             now = prepare(ports, name, wish)
             _check_unmoved(shown, now)
             entry = journal.begin(locking.fenced(ports, lock, choice), _operation(ports, shown, wish))
-        return finish(fenced, reporter, entry, started_s=started_s, timeout_s=timeout_s)
+        return finish(fenced, reporter, entry, started_s=started_s, timeout_s=timeout_s, policy=wish.policy)
 
 
 def finish(
@@ -155,13 +155,20 @@ def finish(
     *,
     started_s: float,
     timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
+    policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY,
 ) -> Outcome:
-    """Run an open swap to its end and compare what happened with what was promised."""
-    runner = running.Runner(ports, reporter, entry, timeout_s=timeout_s)
+    """Run an open swap to its end and compare what happened with what was promised.
+
+    Raises what `running.Runner.run` raises, Conflict if the slice is gone or somebody else's by now.
+    """
+    runner = running.Runner(ports, reporter, entry, timeout_s=timeout_s, policy=policy)
     runner.run()
-    item = runner.ready or ports.slices.get(entry.operation.slice_name)
+    name = entry.operation.slice_name
+    item = runner.ready or ports.slices.get(name)
     if item is None:
-        raise errors.Conflict(f"slice {entry.operation.slice_name} is gone")
+        raise errors.Conflict(f"slice {name} is gone")
+    if item.owner is not None and item.uid != entry.operation.old_uid:
+        raise errors.Conflict(f"slice {name} was made anew by {item.owner} and left alone")
     operation = runner.operation
     restarted = 0 if operation.aborting else sum(pod.replaced for pod in operation.pods)
     running_again = _await_restarts(ports, reporter, operation, restarted)

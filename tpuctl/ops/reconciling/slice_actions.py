@@ -48,7 +48,9 @@ def finish(desk: desks.Desk, action: reconciling.Action) -> tuple[outcomes.Becam
         # Waiting for it again and again would hold up everything else; a formation that hangs is taken back.
         return _Became.DONE, "it goes on forming without its operation"
     wait_s = LONG_OPEN_WAIT_S if _open_s(desk, found) >= LONG_OPEN_S else WAIT_S
-    ended = operating.resume(desk.ports, desk.reporter, found.id, timeout_s=wait_s)
+    ended = operating.resume(
+        desk.ports, desk.reporter, found.id, timeout_s=wait_s, policy=desk.settings.policy
+    )
     if isinstance(ended, swapping.Outcome):
         return _swapped(desk, action, ended)
     item = desk.ports.slices.get(found.slice_name)
