@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+from collections.abc import Iterable
 
 import pytest
 
@@ -54,6 +55,31 @@ def nothing_left(scene: Rehearsal) -> None:
         if "tpuctl.dev/cordoned-by" in node["metadata"].get("annotations", {})
     ]
     assert marked == []
+
+
+def test_pods_are_counted_on_the_hosts_of_the_cubes_and_not_over_the_whole_cluster(
+    scene: Rehearsal, reporter: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster has a hundred thousand pods, and 16 of them restart."""
+    before = busy_slice(scene)
+    workloads_port = scene.ports.workloads
+    [host, *_] = [pod.node for pod in whole(scene).pods]
+    assert workloads_port.running_on(host) == 1
+    assert workloads_port.running_on("gke-gone-1") == 0
+    assert workloads_port.unfinished("default") == {pod.uid for pod in whole(scene).pods}
+    assert workloads_port.unfinished("elsewhere") == frozenset()
+    shown = prepared_swap(scene, swapping.Wish(cubes=before.partition_ids[:1]))
+    observed: list[frozenset[fleet.SourceName]] = []
+    observe = type(scene.ports.fleet).observe
+
+    def noted(self: object, sources: Iterable[fleet.SourceName], **options: object) -> fleet.Fleet:
+        observed.append(frozenset(sources))
+        return observe(self, sources, **options)
+
+    monkeypatch.setattr(type(scene.ports.fleet), "observe", noted)
+    outcome = swapping.swap(scene.ports, reporter, shown, swapping.Wish(cubes=before.partition_ids[:1]))
+    assert (outcome.restarted, outcome.running_again, outcome.kept) == (16, 16, 16)
+    assert sum(fleet.SourceName.PODS in sources for sources in observed) == 1
 
 
 def test_one_dead_host_costs_one_cube_and_sixteen_pods(scene: Rehearsal, reporter: Recorder) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tpuctl.cloud import documents, kube_errors
 from tpuctl.cloud import errors as cloud_errors
 from tpuctl.cloud import kube as kube_module
-from tpuctl.cloud import kube_errors
 from tpuctl.model import errors
 from tpuctl.ops import ports
 
@@ -68,6 +68,25 @@ class KubeWorkloads:
 
     def live_pods(self, pods: Sequence[operations.PodRef]) -> frozenset[str]:
         return frozenset(pod.uid for pod in pods if self._is_live(pod))
+
+    def running_on(self, host: str) -> int:
+        listing = self._kube.listing(
+            "/api/v1/pods",
+            documents.pod,
+            what=f"list the pods on node {host}",
+            query={"fieldSelector": f"spec.nodeName={host},status.phase=Running"},
+        )
+        return len(listing.items)
+
+    def unfinished(self, namespace: str) -> frozenset[str]:
+        listing = self._kube.listing(
+            f"/api/v1/namespaces/{namespace}/pods",
+            lambda document: str(document["metadata"]["uid"]),
+            what=f"list pods of namespace {namespace}",
+            query={"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"},
+            accept=kube_module.METADATA_ONLY,
+        )
+        return frozenset(listing.items)
 
     def delete_pod(self, namespace: str, name: str, *, uid: str) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"

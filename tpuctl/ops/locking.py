@@ -325,6 +325,8 @@ class _Workloads:
         self._fence = fence
         self.marked = workloads.marked
         self.live_pods = workloads.live_pods
+        self.running_on = workloads.running_on
+        self.unfinished = workloads.unfinished
         self.job_budget = workloads.job_budget
         self._workloads = workloads
 

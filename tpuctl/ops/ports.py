@@ -266,6 +266,14 @@ class Workloads(Protocol):
         """uids of those pods that still exist as they were, and are not finished or on their way out."""
         ...
 
+    def running_on(self, host: str) -> int:
+        """How many pods that hold TPU chips run on a host."""
+        ...
+
+    def unfinished(self, namespace: str) -> frozenset[str]:
+        """uids of the pods of a namespace that have neither succeeded nor failed."""
+        ...
+
     def delete_pod(self, namespace: str, name: str, *, uid: str) -> None:
         """Delete exactly this pod, gracefully; one that is gone or was replaced is fine."""
         ...

@@ -69,6 +69,8 @@ class Runner:
         self._same_again = 0
         self._has_created = False
         self._must_settle = entry.operation.intent is not _Intent.PLANNED
+        self._labels_off = 0
+        """Hosts whose labels were waited for in vain: so many are missing, or if negative, left behind."""
         self.ready: fleet.Slice | None = None
         """The slice when it was last seen ready."""
 
@@ -150,7 +152,7 @@ class Runner:
             self.ready = item
         return swapping.World(
             slice=item,
-            labelled_hosts=self._ports.slices.labelled_hosts(operation.slice_name),
+            labelled_hosts=self._ports.slices.labelled_hosts(operation.slice_name) + self._labels_off,
             cordoned=tuple(host for host, is_marked in marks.items() if is_marked),
             live_pods=self._ports.workloads.live_pods(replaced) if restarts and replaced else frozenset(),
             hosts=frozenset(marks),
@@ -183,7 +185,7 @@ class Runner:
     def _wait_gone(self, item: fleet.Slice | None) -> None:
         name = self.operation.slice_name
         uid = item.uid if item is not None else ""
-        waiting.until_gone(
+        self._labels_off = -waiting.until_gone(
             self._ports,
             self._reporter,
             name,
@@ -210,6 +212,8 @@ class Runner:
 
     def _wait_ready(self, item: fleet.Slice) -> None:
         """A failure while waiting is not raised: the next look at the world names what follows."""
+        # Pods wait for a swapped slice; a new one has none yet, and is not whole without its labels.
+        is_swap = self.operation.kind is operations.Kind.SWAP
         try:
             self.ready = waiting.until_ready(
                 self._ports,
@@ -218,8 +222,12 @@ class Runner:
                 uid=item.uid,
                 shape=self.operation.topology,
                 timeout_s=self._timeout_s,
+                labels_s=waiting.LABELS_S if is_swap else None,
                 how_to_go_on=self._how_to_go_on(item),
             )
+            if is_swap:
+                labelled = self._ports.slices.labelled_hosts(item.name)
+                self._labels_off = max(self.operation.topology.hosts - labelled, 0)
         except waiting.SliceFailed as failure:
             self._reporter.warn(failure.message)
         except locking.LostLock:
@@ -262,7 +270,7 @@ class Runner:
             # So that a run after a crash does not take it for somebody else's deletion.
             self._amend(intent=_Intent.DELETING)
         self._ports.slices.delete(item.name, uid=item.uid)
-        waiting.until_gone(self._ports, self._reporter, item.name, uid=item.uid)
+        self._labels_off = -waiting.until_gone(self._ports, self._reporter, item.name, uid=item.uid)
         self._must_settle = True
 
     def _give_up(self, item: fleet.Slice, why: str, holders: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ SOURCES = (*running.SOURCES, fleet.SourceName.PODS)
 RESTART_TIMEOUT_S = 60.0
 """How long to wait until pods run again in the place of those that were deleted. A Job makes them again by
 its own back-off: 10 s with backoffLimitPerIndex, up to 10 minutes without."""
-_POLL_S = 2.0
+_POLL_S = 5.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -173,7 +173,8 @@ def finish(
     restarted = 0 if operation.aborting else sum(pod.replaced for pod in operation.pods)
     running_again = _await_restarts(ports, reporter, operation, restarted)
     kept = [pod for pod in operation.pods if not pod.replaced]
-    after = {pod.uid for pod in ports.fleet.observe((fleet.SourceName.PODS,)).pods if not pod.is_finished}
+    namespaces = {pod.namespace for pod in kept}
+    after = {uid for namespace in namespaces for uid in ports.workloads.unfinished(namespace)}
     lost = tuple(sorted(f"{pod.namespace}/{pod.name}" for pod in kept if pod.uid not in after))
     return Outcome(
         slice=item,
@@ -202,10 +203,12 @@ def _await_restarts(
     deadline = waiting.Deadline.after(ports.clock, RESTART_TIMEOUT_S)
     new = {exchange.new for exchange in operation.exchanges}
     cubes = ports.fleet.observe((fleet.SourceName.NODES,)).cubes
-    hosts = {host.name for cube in cubes if cube.id in new for host in cube.hosts}
+    hosts = [host.name for cube in cubes if cube.id in new for host in cube.hosts]
+    there: dict[str, int] = {}
     while True:
-        pods = ports.fleet.observe((fleet.SourceName.PODS,)).pods
-        running_now = sum(pod.node in hosts and pod.phase == "Running" for pod in pods)
+        # Host by host, and those with a pod not again: the cluster may have a hundred thousand other pods.
+        there |= {host: ports.workloads.running_on(host) for host in hosts if not there.get(host)}
+        running_now = sum(there.values())
         if running_now >= wanted:
             return running_now
         reporter.progress(running_now, wanted, "pods running again")
