@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import os
@@ -15,7 +16,7 @@ import yaml
 from tests.cli.conftest import Stream
 from tests.cli.reconcile_scene import TRAIN, document, stage_of
 from tests.ops import test_swapping as swaps
-from tpuctl.cli import main, moments, stopping, terminal
+from tpuctl.cli import main, moments, stopping, terminal, wiring
 from tpuctl.model import errors
 from tpuctl.ops.reconciling import leadership
 from tpuctl.sim import api_faults
@@ -49,6 +50,17 @@ def test_the_first_cycle_only_looks_and_the_next_may_act(stage):
     [third] = cycles(stage.act())
     assert third["sentence"] == "5 cubes healthy of 5; 2 slices ACTIVE of 2; nothing to do."
     assert (third["results"], third["notDone"], third["plan"]) == ([], [], None)
+
+
+def test_a_loop_that_acts_on_a_protected_context_must_be_told_its_name(stage):
+    protected = dataclasses.replace(stage.scene.context, protected=True)
+    with wiring.using(stage.scene.ports, protected):
+        refused = stage("run", "--mode", "act", "--once")
+        assert refused.status == 9
+        assert "context demo is protected: a loop that acts needs it spelled out" in refused.err
+        assert "hint: add --context demo" in refused.err
+        assert stage("run", "--once").status == 0
+        assert stage("run", "--mode", "act", "--once", "--context", "demo").status == 0
 
 
 def test_every_format_is_what_it_says(stage):

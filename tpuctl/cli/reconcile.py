@@ -146,6 +146,8 @@ def run(
     """
     if interval < 1:
         raise errors.UsageError("--interval must be at least 1s")
+    if mode is declared.Mode.ACT:
+        wiring.require_named_context("a loop that acts")
     from tpuctl.cli import reconcile_loop
 
     return reconcile_loop.run(
