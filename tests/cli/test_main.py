@@ -239,6 +239,20 @@ def test_timeout_says_what_goes_on():
     assert (found.status, found.hint) == (10, "op-1 goes on")
 
 
+@pytest.mark.parametrize(
+    ("hint", "shown", "details"),
+    [
+        (None, "op-1 is open; finish it with: do it", ()),
+        ("look at the server", "look at the server", ("op-1 is open; finish it with: do it",)),
+        ("when that is mended: do it", "when that is mended: do it", ()),
+    ],
+)
+def test_an_error_says_what_stays_open_once(hint, shown, details):
+    error = errors.Unavailable("no answer", hint=hint)
+    found = failures.describe(error, note="op-1 is open; finish it with: do it")
+    assert (found.hint, found.details) == (shown, details)
+
+
 def test_bug_is_one_line_unless_debug(tpuctl, boom):
     boom(raiser(ZeroDivisionError("two\nlines")))
     result = tpuctl("boom")

@@ -64,12 +64,10 @@ def _show_page_of(current: session.Session, error: BaseException) -> None:
 
 
 def describe(error: BaseException, *, program: str = "tpuctl", note: str | None = None) -> Failure:
-    """`error` as a failure; `note` says what goes on after an interruption or a timeout."""
+    """`error` as a failure; `note` says what goes on, or stays open, although the command ends."""
     if isinstance(error, errors.TpuctlError):
-        hint = error.hint or (note if isinstance(error, errors.TimedOut) else None)
-        return Failure(
-            error.exit_status, error.code, error.message, hint, error.retryable, tuple(error.details)
-        )
+        hint, details = _with_note(error, note)
+        return Failure(error.exit_status, error.code, error.message, hint, error.retryable, details)
     if isinstance(error, KeyboardInterrupt):
         return Failure(ExitStatus.INTERRUPTED, "Interrupted", "interrupted", note)
     if isinstance(error, terminal.Terminated):
@@ -81,6 +79,15 @@ def describe(error: BaseException, *, program: str = "tpuctl", note: str | None 
         "InternalError",
         f"internal error: {type(error).__name__}: {_one_line(str(error))} (run with --debug for the trace)",
     )
+
+
+def _with_note(error: errors.TpuctlError, note: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """Hint and details of an error, with what was begun and is not ended, unless it says so itself."""
+    details = tuple(error.details)
+    command = (note or "").rpartition(": ")[2]
+    if not note or any(command in text for text in (error.message, error.hint or "", *details)):
+        return error.hint, details
+    return (note, details) if error.hint is None else (error.hint, (*details, note))
 
 
 def _plain_exit(error: BaseException) -> int | None:
