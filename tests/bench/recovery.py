@@ -34,7 +34,7 @@ SPEED = 600
 ROUNDS = 3
 LOOK_EVERY_S = 10.0
 """Somebody runs `health check` so often."""
-TROUBLE = 11
+TROUBLE, CONFLICT = 11, 6
 BEFORE = "hours"
 DYNAMIC = "2-5 min"
 """Recovery from a failed VM, both as published in the case study of dynamic slicing."""
@@ -105,9 +105,10 @@ def simulated() -> dict[str, Any]:
         while not _is_told(home):
             scene.simulator.advance(LOOK_EVERY_S)
         told_s = now_s()
-        # The reservation may tell of the fault before the nodes do, by which a swap decides.
-        while (outcome := run("slice", "swap", "train", "--auto", "--yes"))["result"] == "unchanged":
+        outcome = _swapped(home)
+        while outcome is None:
             scene.simulator.advance(LOOK_EVERY_S)
+            outcome = _swapped(home)
         since = scene.ports.slices.get("train").since
         active_s = (since - world.clock.start).total_seconds()
         if (outcome["podsRestarted"], outcome["podsKept"]) != (HOSTS // 32, HOSTS - HOSTS // 32):
@@ -119,6 +120,17 @@ def simulated() -> dict[str, Any]:
             "recovery_s": round(active_s - dies_s, 1),
             "pods_s": round(now_s() - active_s, 1),
         }
+
+
+def _swapped(home: str) -> dict[str, Any] | None:
+    """Swap; None if no cube looks broken yet: the slice may tell of the fault before the nodes do."""
+    out, err = io.StringIO(), io.StringIO()
+    arguments = ("slice", "swap", "train", "--auto", "--yes", "-o", "json")
+    status = program.main(arguments, env={"HOME": home}, stdout=out, stderr=err)
+    if status not in (0, CONFLICT):
+        raise RuntimeError(f"the swap ended with {status}: {err.getvalue()}")
+    found: dict[str, Any] = json.loads(out.getvalue())
+    return None if status == CONFLICT or found["result"] == "unchanged" else found
 
 
 def own() -> dict[str, Any]:

@@ -123,9 +123,9 @@ def test_only_who_is_told_to_be_preemptible_is(offline, tpuctl):
 def test_the_example_file_is_planned(offline):
     for way in ("--optimal", "--fast"):
         found = document(offline("plan", "-f", str(EXAMPLE), way, "-o", "json"), 8)
-        assert [item["slice"] for item in found["placed"]][:2] == ["train-a", "sweep-0"]
+        assert [item["slice"] for item in found["placed"]][:2] == ["pretrain", "sweep-0"]
         # The file says that it may be ended, and that it is less urgent.
-        assert found["evictions"] == [{"victims": ["old-train"], "chips": 192, "for": ["train-a"]}]
+        assert found["evictions"] == [{"victims": ["old-train"], "chips": 192, "for": ["pretrain"]}]
         assert {tuple(item["slices"]) for item in found["left"]} >= {("sweep-1",), ("pair-0", "pair-1")}
         assert [report["priority"] for report in found["classes"]] == [10, 0]
         assert all(report["gap"] == 0 for report in found["classes"])

@@ -420,7 +420,7 @@ def turn_of(*cubes, trouble=""):
 def test_the_picture_fits_the_screen_and_says_when_it_is_old():
     ill = [builders.changed(builders.cube(f"c{n:02}"), 0, chips=0) for n in range(30)]
     lines = health_watch.picture(turn_of(*ill, trouble="no answer"), screen_of({}), height=20)
-    assert lines[0] == "2026-01-05T08:00:00Z  30 unhealthy"
+    assert lines[0] == "2026-01-05T08:00:00Z  30 cubes: 30 unhealthy"
     assert len(lines) == 15
     assert lines[-2] == "and 18 more; see: tpuctl health check"
     assert lines[-1] == "the view may be old or not whole: no answer"

@@ -100,7 +100,7 @@ def _left(found: capacity.Plan) -> Iterator[tuple[str, str]]:
         why = left.why
         if promise is not None and promise.unit == left.unit:
             ends = layout.few(promise.shadow.ends, 3)
-            why = f"{why}; it will at {output.timestamp(promise.shadow.at)}, when {ends} will have ended"
+            why = f"{why}; it will at {output.to_the_second(promise.shadow.at)}, when {ends} will have ended"
         yield ", ".join(name for name, _ in left.unit.members), why
 
 

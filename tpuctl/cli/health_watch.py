@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.cli import health_views, layout, output, session
-from tpuctl.model import errors, states
+from tpuctl.model import counts, errors, states
 
 if TYPE_CHECKING:
     import datetime
@@ -92,12 +92,21 @@ def picture(turn: health_watching.Turn, screen: terminals.Terminal, *, height: i
 def _counts(turn: health_watching.Turn, screen: terminals.Terminal) -> str:
     if turn.observed_at is None:
         return "waiting for the first lists"
-    counts = [
+    of_kinds = [
+        f"{counts.of(len(items), kind)}: {_verdicts(items, screen)}"
+        for kind in ("cube", "slice")
+        if (items := [item for item in turn.items if item.kind == kind])
+    ]
+    return f"{output.to_the_second(turn.observed_at)}  {'; '.join(of_kinds) or 'nothing there'}"
+
+
+def _verdicts(items: list[health_checks.Checked], screen: terminals.Terminal) -> str:
+    """`10 healthy, 2 unhealthy`."""
+    return ", ".join(
         screen.styled(f"{count} {verdict}", health_views.STYLES[verdict])
         for verdict in states.Verdict
-        if (count := sum(item.judgement.verdict is verdict for item in turn.items))
-    ]
-    return f"{output.timestamp(turn.observed_at)}  {', '.join(counts) or 'nothing there'}"
+        if (count := sum(item.judgement.verdict is verdict for item in items))
+    )
 
 
 def _table(

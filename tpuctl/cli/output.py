@@ -199,6 +199,11 @@ def timestamp(moment: datetime.datetime | None) -> str | None:
     return moment.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
 
 
+def to_the_second(moment: datetime.datetime | None) -> str | None:
+    """The same for people, who read no fractions."""
+    return None if moment is None else timestamp(moment.replace(microsecond=0))
+
+
 def encode(document: Mapping[str, Any], fmt: Format) -> str:
     """`document` as JSON or YAML, in ASCII so that no locale can damage it."""
     text = json.dumps(document, indent=2, default=encode_other)

@@ -247,6 +247,7 @@ def swap(
     ports = wiring.ports()
     prepared = swapping.prepare(ports, name, wish)
     if prepared is None:
+        next_steps.refuse_if_failed(ports, name)
         swap_views.show_nothing(name, fmt)
         return ExitStatus.OK
     if dry_run:

@@ -41,6 +41,19 @@ def of_failed(
     return f"take it apart and make it again: {apart}, then {again}"
 
 
+def refuse_if_failed(ports: ports_module.Ports, name: str) -> None:
+    """Raise Conflict with what to do if a slice is down of which no cube is known to be broken.
+
+    Its hosts may be back, or their failure is not seen yet: to call it unchanged would sound like mended.
+    """
+    item = ports.slices.get(name)
+    if item is not None and item.state.is_failed:
+        raise errors.Conflict(
+            f"slice {name} is {item.reason or item.state}, and no cube of it is known to be broken",
+            hint=looked_up(ports, item),
+        )
+
+
 def looked_up(ports: ports_module.Ports, item: fleet.Slice) -> str:
     """The same after a look at the fleet; if that fails, where to look."""
     try:

@@ -29,10 +29,13 @@ def resume(
     Raises NotFound, Conflict while somebody is at work on it, Stopped if it still cannot go on.
     """
     started_s = ports.clock.monotonic_s()
-    slice_name = journal.find(ports, operation_id).operation.slice_name
-    with locking.held(ports, reporter, locking.slice_lock(slice_name)) as lock:
+    before = journal.find(ports, operation_id).operation
+    with locking.held(ports, reporter, locking.slice_lock(before.slice_name)) as lock:
         fenced = locking.fenced(ports, lock)
-        entry = journal.find(fenced, operation_id)  # again, under the lock
+        entry = journal.of_slice(fenced, before.slice_name)
+        if entry is None or entry.operation.id != operation_id:
+            reporter.step(f"operation {operation_id} was ended by somebody else meanwhile")
+            return before
         if entry.operation.kind is operations.Kind.SWAP:
             return swapping.finish(
                 fenced, reporter, entry, started_s=started_s, timeout_s=timeout_s, policy=policy

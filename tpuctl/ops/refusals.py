@@ -119,6 +119,10 @@ def _takers(refusal: placement.Refusal) -> tuple[str, ...]:
 def _candidate_line(label: str, candidate: placement.Candidate, refusal: placement.Refusal) -> str:
     reasons = ", ".join(f"{count} {obstacle}" for obstacle, count in candidate.obstacles)
     holders = ", ".join(f"{name} {count}" for name, count in candidate.holders)
+    if sum(count for _, count in candidate.holders) > dict(candidate.obstacles).get(
+        placement.Obstacle.IN_USE, 0
+    ):
+        holders += ", some in one cube"
     who = "; ".join([f"slices: {holders}"] * bool(holders) + list(candidate.claims))
     parts = [
         f"block {label}: {candidate.usable} of {candidate.total} {refusal.unit} usable",

@@ -87,7 +87,10 @@ def spawn(settings: simulators.Settings, directory: pathlib.Path) -> State:
 
     `directory` is made if need be. Raises `AlreadyRunningError` or `ProcessError`.
     """
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ProcessError(f"cannot write {directory}: {error.strerror}") from error
     if is_running(directory):
         raise AlreadyRunningError(f"a simulator already runs in {directory}")
     instance = secrets.token_hex(16)

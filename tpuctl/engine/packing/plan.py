@@ -160,7 +160,10 @@ class _Work:
         for unit in self.units:
             for name, _ in unit.members:
                 if name in snapshot.slices_by_name:
-                    raise errors.UsageError(f"request {name}: there is a slice of this name already")
+                    raise errors.UsageError(
+                        f"request {name}: there is a slice of this name already",
+                        hint="give the request another name, or take it out of the file",
+                    )
         tolerant = any(wish.allow_degraded for wish in asked)
         self.space = room.Room(snapshot, settings.policy, tolerant=tolerant)
         self.terms = all_terms.Terms(snapshot, settings.tenants, settings.limits, asked)
@@ -349,19 +352,20 @@ def _left(
     if largest.is_sub_slice and not unit.is_gang:
         why = f"{largest} {_SPARED}" if work.is_spared(unit) else f"no partition {largest} is left"
         return Left(unit=unit, why=why, refusal=None)
-    request = placement.Request(
-        topology=largest,
-        block=unit.first.block,
-        allow_degraded=unit.tolerant,
-        policy=work.settings.policy,
-        keep_free=keep_free,
-    )
-    if request not in known:
-        known[request] = placement.place_in(work.space.index(tolerant=unit.tolerant), request)
-    found = known[request]
+    never: list[str] = []
+    for shape in sorted(set(unit.shapes(0)), reverse=True):
+        found = _asked(work, unit, shape, known)
+        if not isinstance(found, placement.Refusal) or not found.never:
+            break
+        never.append(str(shape))
     if isinstance(found, placement.Refusal):
-        when = "never fits" if found.never else "does not fit now"
-        why = f"{largest} {when}: {found.demand}, {found.usable} usable"
+        if found.never:
+            when, never = f"{' and '.join(never)} never {_fit(never)}", []
+        else:
+            when = f"{found.topology} does not fit now"
+        why = f"{when}: {found.demand}, {found.usable} usable"
+        if never:
+            why = f"{why}; {' and '.join(never)} never {_fit(never)}"
         if not found.never and work.is_spared(unit):
             why = f"{why}; it {_SPARED}"
         return Left(unit=unit, why=why, refusal=found)
@@ -369,6 +373,29 @@ def _left(
         return Left(unit=unit, why=f"the gang {_SPARED}", refusal=None)
     where = " in one block" if unit.same_block else ""
     return Left(unit=unit, why=f"its {len(unit.members)} slices do not fit all together{where}", refusal=None)
+
+
+def _fit(shapes: Sequence[str]) -> str:
+    return "fits" if len(shapes) == 1 else "fit"
+
+
+def _asked(
+    work: _Work,
+    unit: wishes.Unit,
+    shape: topology.Topology,
+    known: dict[placement.Request, placement.Placement | placement.Refusal],
+) -> placement.Placement | placement.Refusal:
+    """One slice of this shape, on what is left."""
+    request = placement.Request(
+        topology=shape,
+        block=unit.first.block,
+        allow_degraded=unit.tolerant,
+        policy=work.settings.policy,
+        keep_free=work.settings.keep_free(unit.priority),
+    )
+    if request not in known:
+        known[request] = placement.place_in(work.space.index(tolerant=unit.tolerant), request)
+    return known[request]
 
 
 def _delays(promise: promises.Promise) -> str:
