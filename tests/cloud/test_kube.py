@@ -260,6 +260,54 @@ def test_a_server_that_does_not_answer(world, monkeypatch):
         kube.get("/x", what="read x")
 
 
+class Unanswered:
+    """A script that keeps the client waiting at the requests of these numbers."""
+
+    def __init__(self, script, *numbers):
+        self._script = script
+        self._left = set(numbers)
+        self._seen = 0
+        self.server = None
+
+    def __call__(self, request):
+        self._seen += 1
+        if self._seen in self._left:
+            self.server.released.wait(10)
+        return self._script(request)
+
+
+def test_a_page_whose_answer_is_lost_is_asked_for_again(world, monkeypatch):
+    """One lost page of two hundred is no reason to give up the list."""
+    monkeypatch.setattr(kube_module, "READ_TIMEOUT_S", 0.1)
+
+    def pages(request):
+        number = int(request.query.get("continue", "0")) + 1
+        return page([f"n{number}"], token=str(number) if number < 4 else "")
+
+    script = Unanswered(pages, 2, 5)
+    server, kube, clock = world(script)
+    script.server = server
+    assert listed(kube).items == ["n1", "n2", "n3", "n4"]
+    asked = [request.query.get("continue", "0") for request in server.requests]
+    assert asked == ["0", "1", "1", "2", "3", "3"]
+    assert len(clock.slept) == 2
+
+
+def test_a_page_may_take_longer_than_an_object(world, monkeypatch):
+    asked = []
+    _, kube, _ = world(in_order(page(["a"])))
+    real = kube.request
+
+    def request(*args, times=1.0, **options):
+        asked.append(times * kube_module.READ_TIMEOUT_S)
+        return real(*args, times=times, **options)
+
+    monkeypatch.setattr(kube, "request", request)
+    listed(kube)
+    kube.get("/x", what="read x")
+    assert asked == [15.0, 10.0]
+
+
 def test_without_a_date_header_this_machines_time_counts(world):
     _, kube, clock = world(in_order(Reply(200, page([]).body, {"Date": ""})))
     assert listed(kube).observed_at == clock.now()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.cloud import scripted
-from tpuctl.cloud import retry
+from tpuctl.cloud import kube, retry
+from tpuctl.ops import locking
 
 
 class Passing(Exception):
@@ -112,6 +113,80 @@ def test_a_write_that_surely_did_not_happen_needs_no_look(clock):
     attempt, look = Script(Passing(), "written"), Script(Final())
     assert retry.write(clock, classify, attempt, look=look) == "written"
     assert look.calls == 0
+
+
+class Lost:
+    """Nothing is heard of an attempt for so many seconds."""
+
+    def __init__(self, clock, seconds):
+        self.clock = clock
+        self.seconds = seconds
+        self.begun_s = []
+
+    def __call__(self):
+        self.begun_s.append(self.clock.now_s)
+        self.clock.now_s += self.seconds
+        raise Open
+
+
+def test_what_was_done_is_found_though_no_time_is_left(clock):
+    """A lost answer may take longer than the deadline: still nothing is given up before one look."""
+    attempt, look = Lost(clock, 30.0), Script("found")
+    assert retry.write(clock, classify, attempt, look=look) == "found"
+    assert (len(attempt.begun_s), look.calls) == (1, 1)
+
+
+def test_what_was_not_done_and_has_no_time_left_is_an_error_after_one_look(clock):
+    attempt, look = Lost(clock, 30.0), Script(None)
+    with pytest.raises(Open):
+        retry.write(clock, classify, attempt, look=look)
+    assert (len(attempt.begun_s), look.calls) == (1, 1)
+
+
+def test_a_slow_look_does_not_carry_a_write_beyond_the_deadline(clock):
+    """The lock under which it was begun may be over by then."""
+    attempt = Lost(clock, 10.0)
+    looks = []
+
+    def look():
+        looks.append(clock.now_s)
+        clock.now_s += 12.0
+
+    with pytest.raises(Open):
+        retry.write(clock, classify, attempt, look=look)
+    assert (len(attempt.begun_s), len(looks)) == (1, 1)
+
+
+def test_a_refusal_after_a_lost_answer_is_looked_at(clock):
+    """ "It exists already" is what the first attempt made; the first look came too early to see it."""
+    look = Script(None, "found")
+    assert retry.write(clock, classify, Script(Open(), Final("exists")), look=look) == "found"
+    assert look.calls == 2
+    with pytest.raises(Final, match="quota"):
+        retry.write(clock, classify, Script(Open(), Final("quota")), look=Script(None))
+
+
+@pytest.mark.parametrize("unseen", [Passing(), Open()])
+def test_a_last_look_that_fails_leaves_the_error_of_the_write(clock, unseen):
+    with pytest.raises(Open) as caught:
+        retry.write(clock, classify, Lost(clock, 30.0), look=Script(unseen))
+    assert caught.value.__cause__ is unseen
+
+
+def test_a_final_answer_of_the_last_look_is_the_news(clock):
+    with pytest.raises(Final, match="of another shape"):
+        retry.write(clock, classify, Lost(clock, 30.0), look=Script(Final("of another shape")))
+
+
+@pytest.mark.parametrize("timeout_s", [kube.READ_TIMEOUT_S, kube.PAGE_TIMES * kube.READ_TIMEOUT_S])
+def test_a_lost_answer_leaves_time_for_another_attempt_while_a_lock_lasts(clock, timeout_s):
+    attempt = Lost(clock, timeout_s)
+    with pytest.raises(Open):
+        retry.read(clock, classify, attempt)
+    assert len(attempt.begun_s) == 2
+    # Before it begins a lock may be as old as it gets before it is renewed.
+    left_s = locking.DURATION_S * 2 / 3
+    assert clock.now_s - attempt.begun_s[0] < left_s
 
 
 def test_a_final_answer_of_the_look_ends_the_write(clock):

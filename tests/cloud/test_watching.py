@@ -197,6 +197,33 @@ def test_what_has_no_watch_is_read_again(ready):
     assert [item.id for item in found.cubes if item.sub_block.degraded_infra] == [cube.id]
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        scripted.google_error(429, "Quota exceeded for quota metric 'Read requests'", "RESOURCE_EXHAUSTED"),
+        scripted.google_error(403, "Rate Limit Exceeded", reason="rateLimitExceeded"),
+    ],
+    ids=["429", "403"],
+)
+def test_a_service_that_is_asked_too_often_is_told_and_asked_again(ready, reply):
+    """It may pass, so it does not end the watch."""
+    spoilt = []
+
+    def script(request):
+        is_pools = request.path.endswith("/nodePools")
+        return reply if is_pools and spoilt else ready.relay(request)
+
+    ready.relayed.script = script
+    sightings = follow(ready.through_relay, (*BOTH, Name.NODE_POOLS), reread_s=100.0)
+    until(sightings, is_whole)
+    spoilt.append(True)
+    troubled = next(item for item in sightings if item.trouble)
+    assert "cannot list node pools" in troubled.trouble
+    assert is_whole(troubled.fleet)
+    spoilt.clear()
+    assert is_whole(next(item for item in sightings if not item.trouble).fleet)
+
+
 def test_a_service_that_fails_later_is_told_and_its_last_word_kept(ready):
     sightings = follow(ready.ports, tuple(Name), reread_s=20.0, timeout_s=2000.0)
     until(sightings, is_whole)

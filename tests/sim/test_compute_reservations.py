@@ -182,10 +182,37 @@ def test_a_page_token_that_was_never_given_is_refused(world):
         world.subblocks().list(request=request)
 
 
-@pytest.mark.parametrize("extra", [{"filter": "name=x"}, {"order_by": "creationTimestamp desc"}])
-def test_filters_and_orders_are_not_simulated(world, extra):
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"filter": "name=x"},
+        {"filter": '(name eq ".*1") (status eq "READY")'},
+        {"order_by": "creationTimestamp desc"},
+    ],
+)
+def test_other_filters_and_orders_are_not_simulated(world, extra):
     with pytest.raises(exceptions.MethodNotImplemented):
         world.subblocks().list(request={**WHERE, "parent_name": PARENT, **extra})
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('name eq ".*000[12]"', ["0001", "0002"]),
+        ("name eq '.*0003'", ["0003"]),
+        ("name ne .*000[1-4]", ["0005"]),
+        ('name eq "0001"', []),
+    ],
+)
+def test_a_filter_matches_the_whole_of_one_field(world, text, left):
+    found = world.subblocks().list(request={**WHERE, "parent_name": PARENT, "filter": text, "max_results": 1})
+    assert [cube.name[-4:] for cube in found] == left
+
+
+@pytest.mark.parametrize("text", ['colour eq "red"', 'name eq "*"'])
+def test_a_filter_that_makes_no_sense_is_refused(world, text):
+    with pytest.raises(exceptions.BadRequest, match="Invalid list filter expression"):
+        world.subblocks().list(request={**WHERE, "parent_name": PARENT, "filter": text})
 
 
 def test_what_does_not_exist(world):

@@ -31,8 +31,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TIMEOUT_S = 30.0
-"""Real seconds for one request."""
+TIMEOUT_S = 10.0
+"""Real seconds without a word after which an answer about one object counts as lost; half the deadline of a
+retried call, so that there is time to look and to try again."""
+LIST_TIMES = 3.0
+"""Lists that come whole (thousands of node pools in one answer) may take so many times as long."""
+_LISTS = retry.Policy(deadline_s=45.0)
+"""Time for a second attempt after a lost list."""
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _FIRST_ERROR = 400
 _FIRST_NO_SUCCESS = 300
@@ -80,14 +85,17 @@ class GoogleApis:
         # The transports have no public way to their session; every version with REST names it so.
         session: requests.Session = transport._session  # noqa: SLF001
         session.hooks["response"].append(self._check)
+        session.mount(f"{options.get('url_scheme', 'https')}://", self._patient_adapter())
         if endpoint is not None and context_module.is_loopback(endpoint):
             session.trust_env = False  # no proxy and no .netrc for this machine itself
         return client_class(transport=transport)
 
-    def read(self, attempt: Callable[[], T], *, what: str) -> T:
+    def read(self, attempt: Callable[[], T], *, what: str, policy: retry.Policy = retry.STANDARD) -> T:
         """The result of `attempt`, repeated while its fault may pass; `what` is for the error's text."""
         with google_errors.translated(what, context=self._context):
-            return retry.read(self._clock, google_errors.classify_read, attempt, told=self._told(what))
+            return retry.read(
+                self._clock, google_errors.classify_read, attempt, policy=policy, told=self._told(what)
+            )
 
     def listing(self, key: str, attempt: Callable[[], T], *, what: str) -> T:
         """As `read`, for lists that are read again and again and hardly ever change.
@@ -99,7 +107,7 @@ class GoogleApis:
 
         def attempt_or_known() -> T:
             known = self._known.get(key)
-            self._seen.digests, self._seen.known = [], known
+            self._seen.digests, self._seen.known, self._seen.times = [], known, LIST_TIMES
             try:
                 result = attempt()
             except _SameAnswer:
@@ -108,7 +116,7 @@ class GoogleApis:
                 same: T = known.result
                 return same
             finally:
-                self._seen.known = None
+                self._seen.known, self._seen.times = None, 1.0
             # Of several pages the first may be the same and another one not.
             if len(self._seen.digests) == 1:
                 self._known[key] = _Known(self._seen.digests[0], result)
@@ -116,7 +124,7 @@ class GoogleApis:
                 self._known.pop(key, None)
             return result
 
-        return self.read(attempt_or_known, what=what)
+        return self.read(attempt_or_known, what=what, policy=_LISTS)
 
     def write(self, attempt: Callable[[], T], *, look: Callable[[], T | None], what: str) -> T:
         """Carry out `attempt`; after an open outcome `look` tells what came of it before a second one."""
@@ -131,6 +139,21 @@ class GoogleApis:
         """The Date header of this thread's last answer; this machine's time if it had none."""
         found: datetime.datetime | None = getattr(self._seen, "moment", None)
         return found or self._clock.now()
+
+    def _patient_adapter(self) -> requests.adapters.HTTPAdapter:
+        """How requests are sent: callers say what a single object may take, and lists take longer."""
+        import requests.adapters  # noqa: PLC0415 - slow to import
+
+        seen = self._seen
+
+        class Patient(requests.adapters.HTTPAdapter):
+            def send(
+                self, request: requests.PreparedRequest, *args: Any, **options: Any
+            ) -> requests.Response:
+                options["timeout"] *= getattr(seen, "times", 1.0)
+                return super().send(request, *args, **options)
+
+        return Patient()
 
     @functools.cached_property
     def _credentials(self) -> auth_credentials.Credentials:

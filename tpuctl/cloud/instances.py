@@ -105,7 +105,9 @@ class ComputeInstances:
 
     def _of_kind(self, instance: ports.Instance, kind: str) -> Sequence[ports.Operation]:
         target = f"/zones/{instance.zone}/instances/{instance.name}"
-        pager = self._operations.list(request=_place(instance), retry=None, timeout=googleapis.TIMEOUT_S)
+        # A large zone's history is long. One condition only: those on several fields do not combine.
+        request = {**_place(instance), "filter": f'targetLink eq ".*{target}"'}
+        pager = self._operations.list(request=request, retry=None, timeout=googleapis.TIMEOUT_S)
         # Whole, since a report or reset that is not seen would be made twice.
         found = [
             item

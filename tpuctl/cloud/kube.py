@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 5.0
-READ_TIMEOUT_S = 30.0
+READ_TIMEOUT_S = 10.0
+"""Real seconds without a word after which an answer about one object counts as lost: as long as an admission
+webhook has by default. Twice that is the deadline of a retried call, so that a lost answer can be made up for
+while the lock under which it was asked for still holds."""
+PAGE_TIMES = 1.5
+"""A page of 500 nodes takes a server seconds to make: it may be silent for so many times as long."""
 PAGE_SIZE = 500
 MAX_RESTARTS = 3
 """How often a list that expired half-way is begun again."""
@@ -151,11 +156,14 @@ class Kube:
         body: object = None,
         accept: str = "application/json",
         content_type: str = "application/json",
+        times: float = 1.0,
     ) -> Answer:
-        """One request, one answer, no second attempt.
+        """One request, one answer, no second attempt; it may take `times` as long as a single object.
 
         Raises Refused, Malformed, or what urllib3 raises: callers go through `kube_errors.translated`.
         """
+        import urllib3  # noqa: PLC0415 - slow to import
+
         headers = {"Accept": accept, "User-Agent": f"tpuctl/{tpuctl.__version__}", **self._authorization()}
         if not context_module.is_loopback(self._host):
             headers["Accept-Encoding"] = "gzip"
@@ -166,7 +174,7 @@ class Kube:
             f"{self._host}{path}" + (f"?{urllib.parse.urlencode(query)}" if query else ""),
             body=None if body is None else orjson.dumps(body),
             headers=headers,
-            timeout=self._timeout,
+            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=times * READ_TIMEOUT_S),
         )
         return self._judged(response)
 
@@ -247,9 +255,10 @@ class Kube:
         while True:
             asked = {**query, "limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
             try:
-                page = self._read(
-                    functools.partial(self.request, "GET", path, query=asked, accept=accept), what
+                ask = functools.partial(
+                    self.request, "GET", path, query=asked, accept=accept, times=PAGE_TIMES
                 )
+                page = self._read(ask, what)
             except cloud_errors.Refused as refused:
                 if refused.status == cloud_errors.GONE:
                     # The token offered for going on would give a list of mixed revisions.
@@ -276,12 +285,6 @@ class Kube:
     def _pool(self) -> urllib3.PoolManager:
         pool: urllib3.PoolManager = self._client.rest_client.pool_manager
         return pool
-
-    @functools.cached_property
-    def _timeout(self) -> urllib3.Timeout:
-        import urllib3  # noqa: PLC0415 - slow to import
-
-        return urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=READ_TIMEOUT_S)
 
     def _authorization(self) -> dict[str, str]:
         # One thread at a time: an expired token makes the library run a plugin.

@@ -1,7 +1,7 @@
 """The one retry policy.
 
     read     idempotent: repeated on listed faults until a deadline
-    write    after a fault that leaves open whether the server acted, looks before it writes again
+    write    after a fault that leaves open whether the server acted, looks before it writes again or gives up
 
 Libraries' own retries are off, so that layers do not multiply. Deadlines count, not attempts; sleeping goes
 through the injected clock. What may be repeated is decided by a `Classify` function for each library.
@@ -68,7 +68,11 @@ class Policy:
     """How long and how often; seconds of the context's clock."""
 
     deadline_s: float = 20.0
-    """No new attempt begins later than this after the first one began."""
+    """No new attempt begins later than this after the first one began.
+
+    Twice the time that an answer is waited for, so that a lost one leaves time to look and to try again. A
+    lock that was checked just before still has two thirds of its minute: the last attempt ends within it.
+    """
     first_delay_s: float = 0.25
     longest_delay_s: float = 5.0
     jitter_s: float = 0.25
@@ -101,27 +105,55 @@ def write(
     """The result of `attempt`, or what `look` finds after an attempt with an open outcome.
 
     `look` returns None if the write has not happened. It makes single requests: this loop repeats it.
+    An error is never raised before one look, if an attempt may have been carried out.
     """
-    is_open = False
+    end_s = clock.monotonic_s() + policy.deadline_s
+    is_open = has_been_open = False
+    last: Exception | None = None
 
     def look_then_write() -> T:
-        nonlocal is_open
+        nonlocal is_open, has_been_open, last
         if is_open:
             found = look()
             if found is not None:
                 return found
             is_open = False
+            if last is not None and clock.monotonic_s() > end_s:
+                has_been_open = False  # it was looked at a moment ago
+                raise last
         try:
             return attempt()
         except Exception as error:
-            is_open = classify(error).ambiguous
+            is_open, last = classify(error).ambiguous, error
+            has_been_open |= is_open
             raise
 
     def may_go_on(error: BaseException) -> bool:
         fault = classify(error)
         return fault.again or fault.ambiguous
 
-    return _retrying(clock, may_go_on, classify, policy, told)(look_then_write)
+    try:
+        return _retrying(clock, may_go_on, classify, policy, told)(look_then_write)
+    except Exception as error:
+        # Also after a refusal: "it exists already" may be the answer to what an earlier attempt has done.
+        if error is not last or not has_been_open:
+            raise
+        found = _last_look(look, error, may_go_on)
+        if found is None:
+            raise
+        return found
+
+
+def _last_look(
+    look: Callable[[], T | None], error: Exception, may_go_on: Callable[[BaseException], bool]
+) -> T | None:
+    """What came of a write for which no time is left; raises `error` itself if that cannot be seen either."""
+    try:
+        return look()
+    except Exception as unseen:
+        if may_go_on(unseen):
+            raise error from unseen
+        raise
 
 
 def _retrying(

@@ -189,7 +189,7 @@ class _Rereader:
         for name in self._sources:
             try:
                 read = self._reader.read([name])[name]
-            except errors.Unavailable as error:
+            except (errors.Unavailable, errors.Busy) as error:
                 self._news.put(watch_streams.Troubled(name, error.message))
             except BaseException as error:  # noqa: BLE001 - raised by the thread that listens
                 self._news.put(watch_streams.Ended(name, error))

@@ -31,7 +31,7 @@ class Held(NamedTuple):
 
 def owner_name(ports: ports_module.Ports) -> str:
     """The name under which whoever acts here holds cubes: the same on every machine."""
-    return ports.identity.actor().partition("@")[0]
+    return ports.identity.actor().rpartition("@")[0]
 
 
 def hold(ports: ports_module.Ports, cube: str, *, reason: str, for_s: float | None = None) -> Held:

@@ -95,7 +95,7 @@ def _read(record: ports_module.Record) -> reconciling.Pause:
 
 
 def _person(ports: ports_module.Ports) -> str:
-    return ports.identity.actor().partition("@")[0]
+    return ports.identity.actor().rpartition("@")[0]
 
 
 def _entry(at: datetime.datetime, actor: str, text: str) -> reconciling.Entry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import TYPE_CHECKING, Any
 
 from tpuctl.sim.googleapis import errors
@@ -17,6 +18,9 @@ PAGE_MAX = 500
 QUERY = ("maxResults", "pageToken", "filter", "orderBy", "returnPartialSuccess")
 """Query parameters that every list takes."""
 
+_FILTER = re.compile(r"""(?P<field>\w+) (?P<operator>eq|ne) (?P<quote>["']?)(?P<literal>[^"']+)(?P=quote)""")
+"""Of the published forms the one with a regular expression, on one field."""
+
 
 def page(
     items: Iterable[dict[str, Any]], query: Mapping[str, str]
@@ -28,7 +32,8 @@ def page(
     _check_supported(query)
     after = _decode(query["pageToken"]) if query.get("pageToken") else ""
     size = _size(query.get("maxResults", str(PAGE_MAX)))
-    rest = sorted((item for item in items if item["name"] > after), key=_name)
+    kept = _filtered(list(items), query.get("filter", ""))
+    rest = sorted((item for item in kept if item["name"] > after), key=_name)
     shown = rest[:size]
     return shown, _encode(shown[-1]["name"]) if shown and len(rest) > size else None
 
@@ -51,10 +56,30 @@ def _name(item: dict[str, Any]) -> str:
 
 
 def _check_supported(query: Mapping[str, str]) -> None:
-    if query.get("filter"):
-        raise errors.unimplemented("list filters")
     if query.get("orderBy", "name") not in {"", "name"}:
         raise errors.unimplemented(f"the order {query['orderBy']}")
+
+
+def _filtered(items: list[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    """The items that a filter lets through: its literal must match the whole field."""
+    if not text:
+        return items
+    found = _FILTER.fullmatch(text)
+    if found is None:
+        raise errors.unimplemented(f"the list filter {text}")
+    field, wanted = found["field"], found["operator"] == "eq"
+    try:
+        pattern = re.compile(found["literal"])
+    except re.error:
+        raise _bad_filter(text) from None
+    if items and not any(isinstance(item.get(field), str) for item in items):
+        raise _bad_filter(text)
+    return [item for item in items if bool(pattern.fullmatch(str(item.get(field, "")))) is wanted]
+
+
+def _bad_filter(text: str) -> errors.ApiError:
+    why = "Invalid list filter expression."
+    return errors.ApiError(400, f"Invalid value for field 'filter': '{text}'. {why}", reason="invalid")
 
 
 def _size(given: str) -> int:
