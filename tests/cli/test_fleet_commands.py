@@ -11,6 +11,7 @@ import yaml
 
 from tests import workloads
 from tpuctl.cli import rehearsal, wiring
+from tpuctl.model import errors
 from tpuctl.sim import simulator
 
 
@@ -302,3 +303,33 @@ def test_a_protected_context_must_be_spelled_out(tpuctl, scene):
         assert refused.status == 9
         assert "--context demo" in refused.err
         assert tpuctl("slice", "deform", "train", "--yes", "--context", "demo").status == 0
+
+
+def test_pools_that_gke_may_upgrade_by_itself_are_told_with_the_command_against_it(tpuctl, scene):
+    cluster = scene.simulator.world.gke.cluster
+    for command in ("list", "setup"):
+        assert "may upgrade" not in tpuctl("nodepool", command).err
+    scene.simulator.call(lambda: setattr(cluster, "maintenance_policy", None))
+    for command in ("list", "setup"):
+        found = tpuctl("nodepool", command, "-o", "json")
+        assert (found.status, found.err.count("warning:")) == (0, 1)
+        assert "GKE may upgrade the nodes of 4 node pools by itself" in found.err
+        assert (
+            "gcloud container clusters update sim --project=sim-project --location=us-central1 "
+            "--add-maintenance-exclusion-name=no-node-upgrades "
+            "--add-maintenance-exclusion-scope=no_minor_or_node_upgrades "
+            "--add-maintenance-exclusion-start=START --add-maintenance-exclusion-end=END"
+        ) in " ".join(found.err.split())
+    pools = document(tpuctl("nodepool", "list", "-o", "json"))["items"]
+    assert [pool["autoUpgrade"] for pool in pools] == [True] * 4
+
+
+def test_upgrades_that_cannot_be_judged_do_not_spoil_what_was_done(tpuctl, scene, monkeypatch):
+    def fails():
+        raise errors.NotPermitted("cannot read cluster sim")
+
+    pools = scene.ports.pools
+    monkeypatch.setattr(pools, "cluster", fails)
+    found = tpuctl("nodepool", "list")
+    assert found.status == 0
+    assert "not known whether GKE may upgrade nodes by itself: cannot read cluster sim" in found.err

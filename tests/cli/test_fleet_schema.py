@@ -50,6 +50,7 @@ NOT_IN_THE_SCHEMA = re.compile(
     "here twice|must be a text|cannot be read|means nothing|holds itself|has 50|nearest legal shapes: 4x4x8"
     "|exactly 100|not fewer|wanted twice|there is no|teams are|only a gang|one slice only|must say the same"
     "|gang of its own$|can never|never more|never suffice|more than cubes|expected from|percent: expected a"
+    "|together with autoUpgrade"
 )
 
 
@@ -79,7 +80,7 @@ def test_examples_are_right_and_point_to_the_schema(path):
 def test_what_the_large_example_calls_defaults_are_the_defaults(tpuctl):
     """Every commented key may be put in and changes nothing, apart from those that are the user's own."""
     path = CONFIGS / "fleets/block.yaml"
-    lines, own = [], ("context", "policy", "block", "cubes")
+    lines, own = [], ("context", "policy", "autoUpgrade", "block", "cubes")
     for line in path.read_text().splitlines():
         found = re.fullmatch(r"( *)# ([a-z]\w+): (\S+)", line)
         lines.append(f"{found[1]}{found[2]}: {found[3]}" if found and found[2] not in own else line)

@@ -196,6 +196,7 @@ CHANGES = [
     ("namePrefix: tpu", "namePrefix: cube"),
     ("policy: my-policy", "policy: our-policy"),
     ("autoRepair: false", "autoRepair: true"),
+    ("autoRepair: false\n      autoUpgrade: false", "autoRepair: true"),
     ("maxUnavailable: 8", "maxUnavailable: 9"),
     ("incompleteGrace: 2d", "incompleteGrace: 3d"),
     ("errorGrace: 90m", "errorGrace: 91m"),

@@ -2,7 +2,7 @@
 
 from tests import builders
 from tpuctl.engine import blast, carving
-from tpuctl.model import fleet, states
+from tpuctl.model import declared, fleet, states
 
 
 def sub_block(name: str) -> fleet.SubBlock:
@@ -30,6 +30,30 @@ def test_one_pool_for_each_sub_block_in_order_and_none_twice() -> None:
         ("cube-z1", "z1", "b2"),
     ]
     assert [item.name for item in plan.existing] == ["made-by-hand"]
+
+
+def test_what_is_declared_of_pools_is_in_those_to_make_and_others_are_taken_as_they_are() -> None:
+    settings = declared.PoolSettings(
+        name_prefix="tpu", auto_repair=False, auto_upgrade=False, max_surge=0, max_unavailable=8
+    )
+    blocks = [block("b1", "s1", "s2")]
+    plan = carving.plan_carving(blocks, [pool("cube-s1", "s1")], policy="pol", settings=settings)
+    assert plan.create == (fleet.PoolSpec("tpu-s2", "res", "b1", "s2", "pol", 16, False, False, 0, 8),)
+    assert [item.name for item in plan.existing] == ["cube-s1"]
+    assert plan.clashes == ()
+
+
+def test_a_long_name_with_a_prefix_still_fits() -> None:
+    long = "reservation-of-a-long-name-block-0001-subblock-0001"
+    settings = declared.PoolSettings(name_prefix="twenty-letters-prefx")
+    [spec] = carving.plan_carving([block("b1", long)], [], policy="pol", settings=settings).create
+    assert len(spec.name) <= 40
+    assert spec.name.startswith("twent")
+
+
+def test_pools_are_made_alike_with_and_without_a_fleet_file() -> None:
+    plain = fleet.PoolSpec("cube-s1", "res", "b1", "s1", "pol")
+    assert carving.plan_carving([block("b1", "s1")], [], policy="pol").create == (plain,)
 
 
 def test_a_limit_counts_what_is_there_so_that_asking_twice_changes_nothing() -> None:

@@ -216,7 +216,7 @@ def pool_request(name: str = "cube-1", *, path: str | None = None, nodes: int = 
             },
         },
         "placementPolicy": {"policyName": POLICY},
-        "management": {"autoUpgrade": False, "autoRepair": True},
+        "management": {"autoUpgrade": True, "autoRepair": True},
         "maxPodsConstraint": {"maxPodsPerNode": "15"},
     }
 

@@ -128,6 +128,14 @@ AFFINITY = "config__reservationAffinity"
         ({"initialNodeCount": True}, "nodePool.initialNodeCount"),
         ({"locations": gw.ZONE}, "nodePool.locations"),
         ({"management__autoRepair": "yes"}, "nodePool.management.autoRepair"),
+        (
+            {"management__autoUpgrade": False},
+            "Auto_upgrade cannot be false when release_channel RAPID is set.",
+        ),
+        (
+            {"management": {}},
+            "Auto_upgrade and auto_repair cannot be false when release_channel RAPID is set.",
+        ),
         ({f"{AFFINITY}__consumeReservationType": 99}, "consumeReservationType"),
         ({"name": "Upper"}, "node_pool.name"),
         ({"name": "x" * 41}, "node_pool.name"),
@@ -216,7 +224,7 @@ def test_names_in_snake_case_numbers_of_enumerations_and_nulls_are_read():
         affinity = pool["config"]["reservationAffinity"]
         assert affinity["consumeReservationType"] == "SPECIFIC_RESERVATION"
         assert pool["maxPodsConstraint"] == {"maxPodsPerNode": "15"}
-        assert pool["management"] == {"autoRepair": True}
+        assert pool["management"] == {"autoRepair": True, "autoUpgrade": True}
         assert "conditions" not in pool
 
 

@@ -83,7 +83,7 @@ def test_the_server_fills_in_what_the_client_left_out(world, client):
     assert pool.config.disk_size_gb == 100
     assert pool.config.image_type == "COS_CONTAINERD"
     assert pool.upgrade_settings.strategy == container_v1.NodePoolUpdateStrategy.SURGE
-    assert (pool.management.auto_repair, pool.management.auto_upgrade) == (True, False)
+    assert (pool.management.auto_repair, pool.management.auto_upgrade) == (True, True)
     assert pool.max_pods_constraint.max_pods_per_node == 15
     assert pool.placement_policy.policy_name == gw.POLICY
     assert pool.locations == [gw.ZONE]

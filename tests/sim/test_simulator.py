@@ -184,7 +184,6 @@ def test_ready_cubes_are_the_same_as_those_made_through_the_api():
             "locations": ["us-central1-a"],
             "config": {"machineType": "tpu7x-standard-4t", "reservationAffinity": affinity},
             "placementPolicy": {"policyName": "sim-cube"},
-            "management": {"autoRepair": True},
             "maxPodsConstraint": {"maxPodsPerNode": "15"},
         }
         cluster = "/v1/projects/sim-project/locations/us-central1/clusters/sim"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 app = commands.App(help="Turn reserved sub-blocks into cubes, one node pool each.")
 
+_UPGRADES = {True: "on", False: "off", None: "unknown"}
 _STYLES = {carving.Result.FULL: "green", carving.Result.PARTIAL: "yellow", carving.Result.FAILED: "bold red"}
 
 
@@ -62,6 +63,7 @@ def setup(
     _show_outcome(outcome, fmt)
     if outcome.changed:
         _learn_names(ports)
+    _warn_of_upgrades(ports)
     return _status(outcome)
 
 
@@ -75,6 +77,34 @@ def _learn_names(ports: ports_module.Ports) -> None:
         ports.fleet.observe((fleet.SourceName.NODES, fleet.SourceName.CAPACITY))
 
 
+def _warn_of_upgrades(ports: ports_module.Ports, pools: Sequence[fleet.NodePool] | None = None) -> None:
+    """Tell if GKE may upgrade nodes by itself, and the command against it; without `pools` they are read."""
+    screen = session.current().terminal
+    try:
+        left = carving.left_to_upgrades(ports, ports.pools.list() if pools is None else pools)
+    except errors.TpuctlError as error:
+        # What the command was for is done.
+        screen.warn(f"it is not known whether GKE may upgrade nodes by itself: {error.message}")
+        return
+    if left:
+        screen.warn(_upgrades_text(len(left)))
+
+
+def _upgrades_text(pools: int) -> str:
+    context = wiring.context()
+    command = (
+        f"gcloud container clusters update {context.cluster} --project={context.project} "
+        f"--location={context.location} --add-maintenance-exclusion-name=no-node-upgrades "
+        "--add-maintenance-exclusion-scope=no_minor_or_node_upgrades "
+        "--add-maintenance-exclusion-start=START --add-maintenance-exclusion-end=END"
+    )
+    return (
+        f"GKE may upgrade the nodes of {counts.of(pools, 'node pool')} by itself, and the slices on them "
+        "become FAILED then; Google's demo of dynamic slicing and an example of its Cluster Toolkit keep "
+        f"that away with a maintenance exclusion (START and END as 2026-01-31T00:00:00Z): {command}"
+    )
+
+
 @app.command("list")
 def list_pools(
     file: options.FleetOption = None,
@@ -83,7 +113,8 @@ def list_pools(
 ) -> None:
     """List the node pools made for cubes.
 
-    A pool in ERROR can have all its nodes: the status may be left over from a first attempt.
+    A pool in ERROR can have all its nodes: the status may be left over from a first attempt. A warning tells
+    if GKE may upgrade nodes by itself, and the command that keeps it from that.
 
     Examples:
       tpuctl nodepool list -o wide
@@ -100,6 +131,8 @@ def list_pools(
         observed_at=observed_at,
         empty="No node pools for cubes found.",
     )
+    if file is None:
+        _warn_of_upgrades(wiring.ports(), pools)
 
 
 @app.command()
@@ -134,6 +167,7 @@ def show(
             ("Block", pool.block),
             ("Sub-block", pool.sub_block),
             ("Policy", pool.policy),
+            ("Auto-upgrade", _UPGRADES[pool.auto_upgrade]),
         ],
         name=f"nodepool/{name}",
         fmt=fmt,
@@ -212,6 +246,7 @@ def _columns(hosts: dict[str, int]) -> list[output.Column[fleet.NodePool]]:
         column("SUB-BLOCK", lambda pool: pool.sub_block, shorten=True),
         column("RESERVATION", lambda pool: pool.reservation, wide=True),
         column("POLICY", lambda pool: pool.policy, wide=True),
+        column("AUTO-UPGRADE", lambda pool: _UPGRADES[pool.auto_upgrade], wide=True),
         column("CONDITIONS", lambda pool: "; ".join(pool.conditions), wide=True),
     ]
 
@@ -226,6 +261,7 @@ def _plain(pool: fleet.NodePool, hosts: dict[str, int]) -> dict[str, Any]:
         "block": pool.block,
         "subBlock": pool.sub_block or None,
         "policy": pool.policy,
+        "autoUpgrade": pool.auto_upgrade,
         "conditions": list(pool.conditions),
     }
 

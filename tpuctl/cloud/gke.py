@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tpuctl.cloud import errors as cloud_errors
@@ -16,6 +17,7 @@ from tpuctl.model import errors, fleet, states
 from tpuctl.ops import ports
 
 if TYPE_CHECKING:
+    import datetime
     from collections.abc import Iterator, Sequence
 
     from tpuctl.ops import context as context_module
@@ -24,6 +26,9 @@ MACHINE_TYPE = "tpu7x-standard-4t"
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 NODE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 """Through the API a pool without scopes gets nodes that cannot pull images; what they may do is up to IAM."""
+_CHANNEL_RULE = re.compile(r"(?i)auto_?(?:upgrade|repair)\b.{0,60}cannot be false.{0,60}release_?channel")
+"""What GKE answers to pools without auto-upgrade or auto-repair in a release channel, by public reports."""
+_NO_NODE_UPGRADES = frozenset({"NO_UPGRADES", "NO_MINOR_OR_NODE_UPGRADES"})
 CREATE_POOL, DELETE_POOL, UPDATE_CLUSTER = "CREATE_NODE_POOL", "DELETE_NODE_POOL", "UPDATE_CLUSTER"
 
 
@@ -55,6 +60,10 @@ class GkePools:
             status=googleapis.word(found, "status"),
             slice_controller=bool(found.addons_config.slice_controller_config.enabled),
             release_channel=googleapis.word(found.release_channel, "channel"),
+            excludes_node_upgrades=any(
+                _keeps_nodes(window, self._apis.observed_at)
+                for window in found.maintenance_policy.window.maintenance_exclusions.values()
+            ),
         )
 
     def enable_slice_controller(self) -> ports.Operation:
@@ -89,11 +98,12 @@ class GkePools:
     def create(self, spec: fleet.PoolSpec) -> ports.Operation:
         """Start the creation; after an open outcome the operation that makes it is looked for by its name."""
         request = {"parent": self._cluster, "node_pool": self._wanted(spec)}
-        return self._apis.write(
-            lambda: _operation(self._call("create_node_pool", request)),
-            look=lambda: self._look_for_new(spec.name),
-            what=f"create node pool {spec.name}",
-        )
+        with _channel_explained():
+            return self._apis.write(
+                lambda: _operation(self._call("create_node_pool", request)),
+                look=lambda: self._look_for_new(spec.name),
+                what=f"create node pool {spec.name}",
+            )
 
     def delete(self, name: str) -> ports.Operation:
         """Start the deletion."""
@@ -172,8 +182,8 @@ class GkePools:
                 },
             },
             "placement_policy": {"policy_name": spec.policy},
-            # The reservation has no host to spare for a surge.
-            "upgrade_settings": {"max_surge": 0, "max_unavailable": spec.hosts},
+            "upgrade_settings": {"max_surge": spec.max_surge, "max_unavailable": spec.max_unavailable},
+            **_management(spec),
         }
 
     def _pool(self, item: Any) -> fleet.NodePool:
@@ -190,6 +200,7 @@ class GkePools:
             policy=item.placement_policy.policy_name.rsplit("/", 1)[-1],
             wanted_hosts=item.initial_node_count,
             conditions=tuple(_condition(condition) for condition in item.conditions),
+            auto_upgrade=_upgrades_itself(item),
         )
 
     @contextlib.contextmanager
@@ -238,6 +249,50 @@ def parse_reservation_path(path: str, project: str) -> Aim:
     rest = dict(zip(parts[1::2], parts[2::2], strict=False))
     name = parts[0] if owner == project or not parts[0] else f"projects/{owner}/reservations/{parts[0]}"
     return Aim(name, rest.get("reservationBlocks", ""), rest.get("reservationSubBlocks", ""))
+
+
+def _management(spec: fleet.PoolSpec) -> dict[str, Any]:
+    """The field for auto-repair and auto-upgrade; nothing if both are as GKE has them by itself.
+
+    The API knows the two together only: a flag that is left out beside the other one means false.
+    """
+    if spec.auto_repair and spec.auto_upgrade is None:
+        return {}
+    return {"management": {"auto_repair": spec.auto_repair, "auto_upgrade": bool(spec.auto_upgrade)}}
+
+
+def _upgrades_itself(pool: Any) -> bool:
+    if not pool.management.auto_upgrade:
+        return False
+    # A pool can have an exclusion of its own, whatever the cluster has.
+    return not pool.maintenance_policy.exclusion_until_end_of_support.enabled
+
+
+def _keeps_nodes(window: Any, now: datetime.datetime) -> bool:
+    """If true, a maintenance exclusion forbids upgrades of nodes now; without a scope it forbids all."""
+    options = window.maintenance_exclusion_options
+    if googleapis.word(options, "scope") not in _NO_NODE_UPGRADES:
+        return False
+    has_begun = window.start_time is None or window.start_time <= now
+    if googleapis.word(options, "end_time_behavior") == "UNTIL_END_OF_SUPPORT":
+        return has_begun
+    return has_begun and window.end_time is not None and now < window.end_time
+
+
+@contextlib.contextmanager
+def _channel_explained() -> Iterator[None]:
+    """A pool that the cluster's release channel forbids: the error says what to do instead."""
+    try:
+        yield
+    except (errors.UsageError, errors.Conflict) as refused:
+        if not _CHANNEL_RULE.search(refused.message):
+            raise
+        raise errors.UsageError(
+            f"{refused.message.rstrip('.')}: leave autoRepair and autoUpgrade out of the fleet file, and "
+            "keep node upgrades away with a maintenance exclusion of the cluster",
+            hint="tpuctl nodepool list shows the command for an exclusion while there is none",
+            details=refused.details,
+        ) from refused
 
 
 def _where_to_look(context: context_module.Context) -> str:

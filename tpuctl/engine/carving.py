@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from tpuctl.model import fleet, names, states
+from tpuctl.model import declared, fleet, names, states
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+STANDARD = declared.PoolSettings()
+"""How node pools are made where no fleet file says otherwise."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,9 +34,11 @@ def plan_carving(
     policy: str,
     block: str | None = None,
     limit: int | None = None,
+    settings: declared.PoolSettings = STANDARD,
 ) -> CarvePlan:
     """One pool for each sub-block, in order of block and sub-block name.
 
+    Pools are made with `policy` and with what else `settings` says; those that exist are taken as they are.
     `block` takes one block only (name or physical id), `limit` the first so many sub-blocks of what is left,
     counting those that have a pool: asking twice for 12 cubes gives 12, not 24.
     """
@@ -49,7 +54,7 @@ def plan_carving(
     found: list[fleet.NodePool] = []
     clashes: list[str] = []
     for owner, sub_block in wanted:
-        name = names.pool_name(sub_block.name)
+        name = names.pool_name(sub_block.name, settings.name_prefix)
         aim = _aim(owner.reservation, owner.name, sub_block.name)
         if aim in by_aim:
             found.append(by_aim[aim])
@@ -57,12 +62,22 @@ def plan_carving(
             other = by_name[name].sub_block or by_name[name].block or "no reservation"
             clashes.append(f"node pool {name} exists, but is aimed at {other}, not at {sub_block.name}")
         else:
-            create.append(fleet.PoolSpec(name, owner.reservation, owner.name, sub_block.name, policy))
+            spec = fleet.PoolSpec(name, owner.reservation, owner.name, sub_block.name, policy)
+            create.append(_as_declared(spec, settings))
     return CarvePlan(
         create=tuple(create),
         existing=tuple(pool for pool in found if pool.status is not states.PoolStatus.STOPPING),
         stopping=tuple(pool for pool in found if pool.status is states.PoolStatus.STOPPING),
         clashes=tuple(clashes),
+    )
+
+
+def _as_declared(spec: fleet.PoolSpec, settings: declared.PoolSettings) -> fleet.PoolSpec:
+    return spec._replace(
+        auto_repair=settings.auto_repair,
+        auto_upgrade=settings.auto_upgrade,
+        max_surge=settings.max_surge,
+        max_unavailable=settings.max_unavailable,
     )
 
 

@@ -48,8 +48,9 @@ class PoolSettings:
     policy: str = ""
     """Workload policy; empty: the context's."""
     auto_repair: bool = True
-    auto_upgrade: bool = False
-    """An upgrade under an active slice makes it FAILED."""
+    auto_upgrade: bool | None = None
+    """False, or None: not said, and GKE's rule for the cluster holds. An upgrade under an active slice makes
+    it FAILED; but a release channel, which dynamic slicing needs, refuses pools without auto-upgrade."""
     max_surge: int = 0
     max_unavailable: int = 16
     incomplete_grace_s: float = 24 * HOUR_S

@@ -79,6 +79,8 @@ class NodePool(NamedTuple):
     wanted_hosts: int
     conditions: tuple[str, ...] = ()
     """`CODE: message` for each NodePool.conditions entry."""
+    auto_upgrade: bool | None = None
+    """If true, GKE may upgrade its nodes by itself, unless the cluster excludes it; None: not known."""
 
 
 class PoolSpec(NamedTuple):
@@ -90,6 +92,13 @@ class PoolSpec(NamedTuple):
     sub_block: str
     policy: str
     hosts: int = topology.HOSTS_PER_CUBE
+    auto_repair: bool = True
+    auto_upgrade: bool | None = None
+    """None: left to GKE, together with an `auto_repair` that is true; it turns on both."""
+    max_surge: int = 0
+    """Hosts that an upgrade adds for the time being; the reservation has none to spare."""
+    max_unavailable: int = topology.HOSTS_PER_CUBE
+    """Hosts that an upgrade takes away at once."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

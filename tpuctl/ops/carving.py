@@ -12,12 +12,12 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import carving
-from tpuctl.model import errors, fleet, states, topology
+from tpuctl.model import declared, errors, fleet, states, topology
 from tpuctl.ops import locking, operations, waiting
 from tpuctl.ops import ports as ports_module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 DEFAULT_TIMEOUT_S = 4 * 3600.0
 DEFAULT_IN_FLIGHT = 20
@@ -63,6 +63,7 @@ class Prepared:
     policy: str
     block: str | None
     limit: int | None
+    settings: declared.PoolSettings
     enable_controller: bool
     create_policy: bool
     plan: carving.CarvePlan
@@ -96,10 +97,16 @@ class Outcome:
 
 
 def prepare(
-    ports: ports_module.Ports, *, policy: str, block: str | None = None, limit: int | None = None
+    ports: ports_module.Ports,
+    *,
+    policy: str,
+    block: str | None = None,
+    limit: int | None = None,
+    settings: declared.PoolSettings = carving.STANDARD,
 ) -> Prepared:
     """Read cluster, reservation and pools, and decide; writes nothing.
 
+    Pools to make get `policy`, and of `settings` everything else.
     Raises NotFound for a block that no reservation has, Conflict for a policy or pool name used otherwise.
     """
     cluster = ports.pools.cluster()
@@ -107,7 +114,9 @@ def prepare(
     if block is not None and not any(block in (item.name, item.physical_id) for item in blocks):
         known = ", ".join(item.name for item in blocks) or "none"
         raise errors.NotFound(f"there is no reservation block '{block}'", hint=f"blocks: {known}")
-    plan = carving.plan_carving(blocks, ports.pools.list(), policy=policy, block=block, limit=limit)
+    plan = carving.plan_carving(
+        blocks, ports.pools.list(), policy=policy, block=block, limit=limit, settings=settings
+    )
     if plan.clashes:
         raise errors.Conflict("node pool names are taken", details=plan.clashes)
     return Prepared(
@@ -115,6 +124,7 @@ def prepare(
         policy=policy,
         block=block,
         limit=limit,
+        settings=settings,
         enable_controller=not cluster.slice_controller,
         # Pools that exist may use another policy: one of ours is needed only to make more of them.
         create_policy=bool(plan.create) and not ports.capacity.has_policy(policy),
@@ -146,8 +156,23 @@ def execute(
     with locking.held(ports, reporter, locking.POOLS) as lock:
         fenced = locking.fenced(ports, lock)
         # Again, under the lock: what somebody else has made meanwhile is not made twice.
-        now = prepare(fenced, policy=prepared.policy, block=prepared.block, limit=prepared.limit)
+        now = prepare(
+            fenced,
+            policy=prepared.policy,
+            block=prepared.block,
+            limit=prepared.limit,
+            settings=prepared.settings,
+        )
         return _execute(fenced, reporter, now, in_flight, timeout_s)
+
+
+def left_to_upgrades(ports: ports_module.Ports, pools: Iterable[fleet.NodePool]) -> tuple[str, ...]:
+    """Those of the pools, by name, that are for cubes and whose nodes GKE may upgrade by itself.
+
+    An upgrade under an active slice makes the slice FAILED.
+    """
+    found = tuple(pool.name for pool in pools if pool.reservation and pool.auto_upgrade)
+    return found if found and not ports.pools.cluster().excludes_node_upgrades else ()
 
 
 def _being_made(prepared: Prepared) -> bool:

@@ -27,7 +27,7 @@ class Identity(Protocol):
     """Who is acting: an authenticated name where the server tells one, with host and process."""
 
     def actor(self) -> str:
-        """`name@host:pid`; the name is the server's answer to SelfSubjectReview."""
+        """`name@host/place:pid`; the name is the server's answer to SelfSubjectReview."""
         ...
 
     def is_dead(self, holder: str) -> bool:
@@ -125,6 +125,8 @@ class Cluster(NamedTuple):
     status: str
     slice_controller: bool
     release_channel: str
+    excludes_node_upgrades: bool = False
+    """If true, a maintenance exclusion that holds now keeps GKE from upgrading nodes by itself."""
 
 
 class Pools(Protocol):
@@ -141,7 +143,7 @@ class Pools(Protocol):
 
         Raises Conflict if a pool of that name exists, Busy if the cluster runs an incompatible operation or
         too many at once (try again), DoesNotFit for stockout and quota, UsageError for what GKE calls
-        invalid.
+        invalid, settings that the cluster's release channel forbids among it.
         """
         ...
 

@@ -152,6 +152,16 @@ class Behaviour:
     """Node-pool operations that may run at once in one cluster; more get 429. Assumed: no limit is published;
     one known client starts up to 100 calls at once, another keeps to 3."""
 
+    channel_demands_management: bool = True
+    """If true, a pool with auto-upgrade or auto-repair off is refused, because the cluster is in a release
+    channel. Text and rule are known from error reports of public clients (RAPID and REGULAR); assumed is that
+    they hold for these versions, and the text where auto-repair alone is off."""
+
+    node_upgrades_excluded: bool = True
+    """If true, the cluster comes with a maintenance exclusion that keeps node upgrades away until the end of
+    support. Published examples for dynamic slicing add one; that clusters here have it is our choice, since
+    nothing is upgraded in either case. The fields are published."""
+
     partial_pool_status: str = "RUNNING_WITH_ERROR"
     """Status of a pool that came up with fewer nodes than asked. Assumed: the word is published for "created
     and only partly usable", but not which status incremental provisioning shows."""

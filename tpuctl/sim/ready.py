@@ -76,6 +76,5 @@ def _request(cube: hardware.SubBlock) -> dict[str, Any]:
             },
         },
         "placementPolicy": {"policyName": POLICY},
-        "management": {"autoRepair": True, "autoUpgrade": False},
         "maxPodsConstraint": {"maxPodsPerNode": "15"},
     }

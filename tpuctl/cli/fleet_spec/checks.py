@@ -60,6 +60,14 @@ def _hardware(fleet: form.Fleet) -> Iterator[Fault]:
         if block.spares >= cubes:
             text = f"spares: {block.spares} of {cubes} cubes leave none for slices"
             yield Fault((*loc, "spares"), text)
+        yield from _management(loc, block)
+
+
+def _management(loc: Loc, block: form.Block) -> Iterator[Fault]:
+    pools = block.pools
+    if pools is not None and not pools.auto_repair and pools.auto_upgrade is None:
+        text = "autoRepair: it is turned off together with autoUpgrade only: GKE has one field for the two"
+        yield Fault((*loc, "pools", "autoRepair"), text, "say also 'autoUpgrade: false'")
 
 
 def _slice_names(entries: list[_Entry]) -> Iterator[Fault]:

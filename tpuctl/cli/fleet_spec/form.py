@@ -54,8 +54,10 @@ class Pools(_Part):
     )
     policy: words.Unsaid[words.ResourceName] = _field(None, "Workload policy. Default: the context's.")
     auto_repair: bool = _field(_POOLS.auto_repair, "Whether GKE replaces nodes that stay NotReady.")
-    auto_upgrade: words.NoUpgrades = _field(
-        _POOLS.auto_upgrade, "Must be false: an upgrade under an active slice makes it FAILED."
+    auto_upgrade: words.Unsaid[words.NoUpgrades] = _field(
+        _POOLS.auto_upgrade,
+        "May be false: an upgrade under an active slice makes it FAILED. If it is left out, GKE's rule for "
+        "the cluster holds: in a release channel auto-upgrade is on, and false is refused.",
     )
     max_surge: words.NoSurge = _field(
         _POOLS.max_surge, "Must be 0: a cube has no host to spare for one more node."

@@ -81,7 +81,7 @@ def _spans(least_s: float, most_s: float) -> Callable[[Any], float]:
 def _upgrades(value: Any) -> bool:
     if config_file.flag(value):
         raise ValueError(
-            "must be false: an upgrade of nodes under an active slice makes the slice FAILED "
+            "must be false or left out: an upgrade of nodes under an active slice makes the slice FAILED "
             "(upgrade by hand while no slice is on the cube)"
         )
     return False

@@ -1,14 +1,15 @@
 """Node pools: one for each sub-block that is declared; made again only if they are of no use as they are.
 
 A pool with fewer than 16 nodes is normal while hosts are in repair, one in ERROR with all its nodes is
-healthy, and one that is STOPPING is on its way out. A pool under a slice, a claim or a pod is never touched.
+healthy, and one that is STOPPING is on its way out. A pool under a slice, a claim or a pod is never touched,
+and a node that lacks the label of its cube is a node of its pool all the same.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.engine import carving
+from tpuctl.engine import astray, carving
 from tpuctl.engine.reconciling import estimates, wanted, words
 from tpuctl.model import declared, fleet, reconciling, states, topology
 
@@ -86,6 +87,7 @@ def _create_in(draft: Draft, block: _Wanted) -> None:
         view.pools,
         policy=block.spec.pools.policy or view.pool_policy,
         limit=block.spec.cubes,
+        settings=block.spec.pools,
     )
     for clash in plan.clashes:
         draft.ledger.recommend(f"block/{block.spec.name}", clash)
@@ -130,7 +132,7 @@ def recreate(draft: Draft) -> None:
         if block is None or pool.status not in _SETTLED or not pool.sub_block:
             continue
         cube = view.cube_of_pool.get(pool.name)
-        nodes = len(cube.hosts) if cube is not None else 0
+        nodes = len(cube.hosts) + len(cube.strays) if cube is not None else 0
         if nodes < topology.HOSTS_PER_CUBE and not _is_used(view, pool, cube):
             _judge(draft, pool, block, nodes)
 
@@ -141,7 +143,9 @@ def _is_used(view: View, pool: fleet.NodePool, cube: fleet.Cube | None) -> bool:
     if {cube_id, pool.sub_block} & view.repairing or cube_id in view.cubes_in_slices:
         return True
     claimed: Mapping[str, tuple[str, ...]] = view.occupied.claimants
-    return bool(claimed.get(cube_id) or claimed.get(pool.sub_block))
+    return bool(
+        claimed.get(cube_id) or claimed.get(pool.sub_block) or astray.users_of_pool(view.snapshot, pool)
+    )
 
 
 def _judge(draft: Draft, pool: fleet.NodePool, block: _Wanted, nodes: int) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from tpuctl.model import errors
+from tpuctl.engine.reconciling import wanted
+from tpuctl.model import declared, errors
 from tpuctl.ops import carving, locking, pool_deletion
 from tpuctl.ops.reconciling import desk as desks
 from tpuctl.ops.reconciling import outcomes
@@ -61,7 +62,7 @@ class _Maker:
     def __init__(self, desk: desks.Desk, ports: ports_module.Ports) -> None:
         self._desk = desk
         self._ports = ports
-        self._seen: dict[tuple[str, str], carving.Prepared] = {}
+        self._seen: dict[tuple[str, str, declared.PoolSettings], carving.Prepared] = {}
         self._busy = ""
 
     def make(self, action: reconciling.Action) -> tuple[outcomes.Became, str]:
@@ -71,13 +72,14 @@ class _Maker:
         if self._busy:
             return _Became.STOPPED, self._busy
         prepared = self._look(spec)
-        if _aim(spec) not in {_aim(wanted) for wanted in prepared.plan.create}:
+        made = next((found for found in prepared.plan.create if _aim(found) == _aim(spec)), None)
+        if made is None:
             raise desks.Drift(f"sub-block {spec.sub_block} has a node pool by now, or is no more")
         if prepared.create_policy and not self._ports.capacity.has_policy(spec.policy):
             self._desk.reporter.step(f"creating workload policy {spec.policy}")
             self._ports.capacity.create_policy(spec.policy)
         try:
-            started = self._ports.pools.create(spec)
+            started = self._ports.pools.create(made)
         except errors.Busy as busy:
             self._busy = f"the cluster is busy: {busy.message}"
             return _Became.STOPPED, self._busy
@@ -88,10 +90,22 @@ class _Maker:
         return _Became.GOING_ON, f"GKE operation {started.name} has begun"
 
     def _look(self, spec: fleet.PoolSpec) -> carving.Prepared:
-        key = (spec.policy, spec.block)
+        settings = self._settings(spec)
+        key = (spec.policy, spec.block, settings)
         if key not in self._seen:
-            self._seen[key] = carving.prepare(self._ports, policy=spec.policy, block=spec.block)
+            self._seen[key] = carving.prepare(
+                self._ports, policy=spec.policy, block=spec.block, settings=settings
+            )
         return self._seen[key]
+
+    def _settings(self, spec: fleet.PoolSpec) -> declared.PoolSettings:
+        """What the declared state says of pools in this block."""
+        for block in self._desk.snapshot.blocks:
+            if (wanted.tail(block.reservation), block.name) == _aim(spec)[:2]:
+                found = wanted.spec_of_block(self._desk.settings.spec, block)
+                if found is not None:
+                    return found.pools
+        raise desks.Drift(f"block {spec.block} is not declared, or is no more")
 
 
 def _aim(spec: fleet.PoolSpec) -> tuple[str, str, str]:

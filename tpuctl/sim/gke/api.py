@@ -59,6 +59,8 @@ class GkeApi:
         self.cluster = model.Cluster(
             cluster, project, location, zones, behaviour.gke_version, self._clock.now_s, slice_controller
         )
+        if behaviour.node_upgrades_excluded:
+            self.cluster.maintenance_policy = views.exclusion_of_node_upgrades(self._clock)
         self.operations = operations.Operations(self._clock, behaviour, seed=machines.seed)
         self.pools = pools.Pools(
             self.cluster, machines, self.operations, behaviour, on_join=on_join, on_leave=on_leave
@@ -142,6 +144,8 @@ class GkeApi:
         target = requests.check_pool(
             wanted, cluster=self.cluster, machines=self._machines, find_policy=self._find_policy
         )
+        if self._behaviour.channel_demands_management:
+            requests.check_management(wanted, self.cluster.release_channel)
         name = wanted["name"]
         if name in self.cluster.pools:
             raise errors.ApiError(409, f"Already exists: {self.cluster.pool_path(name)}.")

@@ -107,6 +107,9 @@ class Cluster:
     created_s: float
     slice_controller: bool = False
     reconciling: bool = False
+    release_channel: str = "RAPID"
+    maintenance_policy: dict[str, Any] | None = None
+    """A MaintenancePolicy as it is shown; None: there is none."""
     pools: dict[str, NodePool] = dataclasses.field(default_factory=dict)
 
     @property

@@ -96,6 +96,20 @@ def _check_upgrade(settings: dict[str, Any]) -> None:
         raise errors.invalid("Blue-green upgrades are not supported with compact placement.")
 
 
+def check_management(pool: dict[str, Any], channel: str) -> None:
+    """ApiError if the pool turns off what clusters in a release channel have on.
+
+    Of a `management` that is there, a flag that is left out is false: the clients leave false out of JSON.
+    """
+    management = pool.get("management")
+    if management is None:
+        return
+    flags = {"autoUpgrade": "auto_upgrade", "autoRepair": "auto_repair"}
+    off = " and ".join(word for key, word in flags.items() if not management.get(key, False))
+    if off:
+        raise errors.invalid(f"{off.capitalize()} cannot be false when release_channel {channel} is set.")
+
+
 def check_policy(placement: dict[str, Any], find_policy: Callable[[str], dict[str, Any] | None]) -> None:
     """ApiError unless the placement names an existing workload policy for provision-only cubes."""
     if "tpuTopology" in placement or placement.get("type") == "COMPACT":

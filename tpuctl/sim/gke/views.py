@@ -61,7 +61,6 @@ _CLUSTER_DEFAULTS: Json = {
     "loggingService": "logging.googleapis.com/kubernetes",
     "monitoringService": "monitoring.googleapis.com/kubernetes",
     "network": "default",
-    "releaseChannel": {"channel": "RAPID"},
     "servicesIpv4Cidr": _SERVICE_RANGE,
     "shieldedNodes": {"enabled": True},
     "subnetwork": "default",
@@ -164,15 +163,27 @@ def cluster(shown: model.Cluster, clock: clocks.Clock) -> Json:
             "network": f"projects/{shown.project}/global/networks/default",
             "subnetwork": _subnetwork(shown),
         },
+        "releaseChannel": {"channel": shown.release_channel},
         "selfLink": f"{CONTAINER}/{shown.path}",
         "status": "RECONCILING" if shown.reconciling else "RUNNING",
         "zone": shown.location,
     }
+    if shown.maintenance_policy is not None:
+        view["maintenancePolicy"] = shown.maintenance_policy
     if pools:
         view["currentNodeCount"] = sum(len(one.joined) for one in pools)
         view["instanceGroupUrls"] = [_group(shown, one) for one in pools]
         view["nodePools"] = [pool(shown, one) for one in pools]
     return view
+
+
+def exclusion_of_node_upgrades(clock: clocks.Clock) -> Json:
+    """Return a MaintenancePolicy without node upgrades from now until the end of support."""
+    options = {"scope": "NO_MINOR_OR_NODE_UPGRADES", "endTimeBehavior": "UNTIL_END_OF_SUPPORT"}
+    # A Timestamp, not a text as the other times of a cluster: whole seconds have no fraction.
+    start = times.rfc3339(clock, clock.now_s).replace(".000000Z", "Z")
+    window = {"startTime": start, "maintenanceExclusionOptions": options}
+    return {"window": {"maintenanceExclusions": {"no-node-upgrades": window}}}
 
 
 def operation(owner: model.Cluster, shown: operations.Operation, clock: clocks.Clock) -> Json:
