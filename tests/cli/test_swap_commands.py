@@ -7,6 +7,7 @@ import json
 from tests.ops import test_swapping as swaps
 from tests.ops.conftest import Recorder, whole
 from tpuctl.ops import journal, locking
+from tpuctl.sim import api_faults
 
 
 def document(result):
@@ -33,6 +34,19 @@ def test_auto_swap_shows_the_blast_radius_and_hits_just_that(tpuctl, scene):
     assert bad not in members(scene)
     again = tpuctl("slice", "swap", "train", "--auto", "--yes")
     assert again.out == "slice/train unchanged: no cube of it is broken\n"
+
+
+def test_a_slice_that_is_down_on_sound_cubes_is_not_called_unchanged(tpuctl, scene):
+    """Its hosts are back, and the service does not form it again by itself."""
+    name = next(cube.sub_block.name for cube in whole(scene).cubes if cube.id == members(scene)[0])
+    scene.simulator.inject("cube-down", name)
+    scene.simulator.advance(120)
+    scene.simulator.inject("cube-up", name)
+    scene.simulator.advance(300)
+    result = tpuctl("slice", "swap", "train", "--auto", "--yes")
+    assert (result.status, result.out) == (6, "")
+    assert "slice train is FAILED, and no cube of it is known to be broken" in result.err
+    assert "tpuctl slice deform train, then tpuctl slice form train --topology 4x4x8" in result.err
 
 
 def test_swap_needs_to_know_which_cubes(tpuctl, scene):
@@ -71,6 +85,21 @@ def test_an_interrupted_swap_is_listed_shown_and_resumed(tpuctl, scene, monkeypa
     assert resumed.status == 0, resumed.err
     assert tpuctl("operation", "list").err == "No open operations.\n"
     assert tpuctl("operation", "resume", "swap-train").status == 5
+
+
+def test_a_swap_that_ends_in_an_error_says_what_stays_open(tpuctl, scene):
+    """The slice is deleted by then: that it is the right's fault alone is half of the news."""
+    with api_faults.injected(
+        scene.simulator, api_faults.Error(403), api="kubernetes", verb="create", resource="slices"
+    ):
+        result = tpuctl("slice", "swap", "train", "--cube", members(scene)[0], "--yes")
+    assert result.status == 4
+    assert "hint: ask for a role that allows this" in result.err
+    told = "operation swap-train is open and its cubes are kept; finish it with: tpuctl operation resume"
+    assert result.err.count(told) == 1
+    assert document(tpuctl("operation", "list", "-o", "json"))["items"][0]["id"] == "swap-train"
+    resumed = tpuctl("operation", "resume", "swap-train")
+    assert resumed.status == 0, resumed.err
 
 
 def test_an_interrupted_swap_can_be_taken_back(tpuctl, scene, monkeypatch):

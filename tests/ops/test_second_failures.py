@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.ops.conftest import Killed, Recorder, scene_of, whole
-from tests.ops.test_swapping import break_host, busy_slice, nothing_left, prepared_swap
+from tests.ops.test_swapping import break_host, busy_slice, killed_at, nothing_left, prepared_swap
 from tpuctl.cloud import identity, leases, workloads
 from tpuctl.model import errors, operations, states, topology
 from tpuctl.ops import forming, journal, locking, operating, running, swapping, waiting
@@ -169,6 +169,26 @@ def test_a_slice_that_breaks_while_pods_restart_is_for_another_swap(
     assert after.slice.state is ACTIVE
 
 
+def test_three_sets_of_spares_are_tried_and_then_the_old_cubes(reporter: Recorder) -> None:
+    with scene_of(cubes=6, ready_cubes=6, slice_controller=True) as scene:
+        before = busy_slice(scene)
+        goes = before.partition_ids[0]
+        wish = swapping.Wish(cubes=(goes,))
+        spares = {cube.id for cube in whole(scene).cubes} - {*before.partition_ids}
+        for spare in spares:
+            scene.simulator.inject("fail-activation", spare, times=1)
+        shown = prepared_swap(scene, wish)
+        outcome = swapping.swap(scene.ports, reporter, shown, wish)
+        assert (outcome.went_back, outcome.slice.partition_ids) == (True, before.partition_ids)
+        others = [text for text in reporter.warnings if "trying other cubes" in text]
+        tried = {shown.exchanges[0].new, *(text.rpartition(" -> ")[2] for text in others)}
+        assert len(others) == 2
+        assert len(tried) == 3
+        assert tried < spares  # the fourth was left alone
+        assert any("going back to the old ones" in text for text in reporter.warnings)
+        nothing_left(scene)
+
+
 def test_other_cubes_are_chosen_under_the_placement_lock(three: Rehearsal, monkeypatch) -> None:
     """Two choices at once could choose the same spare."""
     seen: list[str] = []
@@ -229,3 +249,24 @@ def test_a_lock_that_cannot_be_given_back_is_told_and_fails_nothing(
         outcome = forming.form(three.ports, reporter, "train", forming.request(PAIR))
     assert outcome.slice.state is ACTIVE
     assert "lock tpuctl-slice-train could not be given back" in " ".join(reporter.warnings)
+
+
+def test_what_somebody_else_ended_while_we_waited_for_the_lock_is_no_failure(
+    scene: Rehearsal, reporter: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy_slice(scene)
+    assert killed_at(scene, monkeypatch, 2) is not None
+    held = locking.held
+
+    @contextlib.contextmanager
+    def after_another(*arguments: object, **options: object) -> Iterator[object]:
+        with monkeypatch.context() as back:
+            back.setattr(locking, "held", held)
+            operating.resume(scene.ports, Recorder(), "swap-train")
+        with held(*arguments, **options) as lock:
+            yield lock
+
+    monkeypatch.setattr(locking, "held", after_another)
+    ended = operating.resume(scene.ports, reporter, "swap-train")
+    assert isinstance(ended, operations.Operation)
+    assert "operation swap-train was ended by somebody else meanwhile" in reporter.steps

@@ -9,6 +9,7 @@ from tpuctl.engine import forming, leftovers, placement
 from tpuctl.model import errors, fleet, health, operations
 from tpuctl.ops import (
     absences,
+    form_records,
     holding,
     journal,
     locking,
@@ -51,6 +52,7 @@ class Prepared:
     slice_name: str
     plan: forming.FormPlan | forming.Unchanged
     priority: int = 0
+    allow_degraded: bool = False
 
     @property
     def steps(self) -> tuple[forming.Step, ...]:
@@ -123,7 +125,13 @@ def decided(
         raise refusals.error_for(snapshot, decision, wish, me=me)
     if isinstance(decision, forming.Clash):
         raise refusals.clash(decision, snapshot)
-    return Prepared(snapshot=snapshot, slice_name=name, plan=decision, priority=wish.priority or 0)
+    return Prepared(
+        snapshot=snapshot,
+        slice_name=name,
+        plan=decision,
+        priority=wish.priority or 0,
+        allow_degraded=wish.allow_degraded,
+    )
 
 
 def look(ports: ports_module.Ports) -> fleet.Fleet:
@@ -179,9 +187,10 @@ def form(
         left = _open_one(fenced, reporter, name)
         if left is not None:
             return _finish_earlier(fenced, reporter, left, wish, timeout_s)
-        with locking.held(ports, reporter, locking.PLACEMENT) as choice:
-            prepared = prepare(ports, name, wish)
-            started = start(locking.fenced(ports, lock, choice), reporter, prepared, timeout_s=timeout_s)
+        with locking.held(fenced, reporter, locking.PLACEMENT) as choice:
+            choosing = locking.fenced(ports, lock, choice)
+            prepared = prepare(choosing, name, wish)
+            started = start(choosing, reporter, prepared, timeout_s=timeout_s)
         outcome = finish(fenced, reporter, prepared, started, wait=wait, timeout_s=timeout_s)
     return dataclasses.replace(outcome, block=_block_label(prepared.snapshot, prepared.partition_ids))
 
@@ -212,7 +221,10 @@ def start(
     *,
     timeout_s: float = waiting.DEFAULT_TIMEOUT_S,
 ) -> Started | None:
-    """Write the operation down and create the Slice; None if it is there already."""
+    """Write the operation down and create the Slice; None if it is there already.
+
+    If the server refuses the Slice, nothing stays open: its cubes are for whoever asks next.
+    """
     if isinstance(prepared.plan, forming.Unchanged):
         return None
     found = prepared.plan.placement
@@ -230,14 +242,16 @@ def start(
             old_uid="",
             old_partitions=(),
             partitions=found.partition_ids,
+            allow_degraded=prepared.allow_degraded,
             priority=prepared.priority,
         ),
     )
-    runner = running.Runner(ports, reporter, entry, timeout_s=timeout_s)
-    runner.advance()
-    created = ports.slices.get(prepared.slice_name)
-    if created is None:
-        raise errors.Conflict(f"slice {prepared.slice_name} was deleted as soon as it was created")
+    with form_records.closed_if_refused(ports, reporter, entry.operation):
+        runner = running.Runner(ports, reporter, entry, timeout_s=timeout_s)
+        runner.advance()
+        created = ports.slices.get(prepared.slice_name)
+        if created is None:
+            raise errors.Conflict(f"slice {prepared.slice_name} was deleted as soon as it was created")
     return Started(runner.entry, created, ports.clock.monotonic_s())
 
 
@@ -279,28 +293,8 @@ def wait(
     except waiting.SliceFailed as failure:
         failure.hint = next_steps.looked_up(ports, failure.slice)
         raise
-    _close_if_ready(ports, reporter, name)
+    form_records.close_if_ready(ports, reporter, name)
     return ready
-
-
-def _close_if_ready(ports: ports_module.Ports, reporter: ports_module.Reporter, name: str) -> None:
-    """Close what a forming left open that ran out of time or died; a living one closes it by itself."""
-    left = journal.of_slice(ports, name)
-    if left is None or left.operation.kind is not operations.Kind.FORM or left.operation.aborting:
-        return
-    operation_id = left.operation.id
-    try:
-        with locking.held(ports, reporter, locking.slice_lock(name), wait_s=0) as lock:
-            fenced = locking.fenced(ports, lock)
-            entry = journal.of_slice(fenced, name)
-            if entry is not None and running.Runner(fenced, reporter, entry).close_if_done():
-                reporter.step(f"operation {operation_id} of {left.operation.actor} is closed")
-    except (errors.Conflict, errors.NotPermitted) as refused:
-        # The slice is ready, and that was the question; who may not write is told who can.
-        reporter.warn(
-            f"operation {operation_id} is still open ({refused.message}); "
-            f"if nobody is at work on it: tpuctl operation resume {operation_id}"
-        )
 
 
 def _block_label(snapshot: fleet.Fleet, partition_ids: Sequence[str]) -> str | None:
@@ -319,7 +313,8 @@ def _run(
     timeout_s: float,
 ) -> Outcome:
     runner = running.Runner(ports, reporter, entry, timeout_s=timeout_s)
-    runner.run()
+    with form_records.closed_if_refused(ports, reporter, entry.operation):
+        runner.run()
     if runner.ready is None:
         raise AssertionError("an operation that forms ends with the slice ready, or raises")
     return Outcome(slice=runner.ready, verb="formed", waited_s=ports.clock.monotonic_s() - started_s)
@@ -343,14 +338,11 @@ def _finish_earlier(
     timeout_s: float,
 ) -> Outcome:
     """An earlier run of the same command died: go on with its cubes. Anything else open is a conflict."""
-    begun = left.operation
-    same = (
-        begun.kind is operations.Kind.FORM
-        and begun.topology == wish.topology
-        and wish.priority in (None, begun.priority)
-    )
-    if not same:
-        raise journal.open_error(ports, left)
+    difference = form_records.difference(left.operation, wish, lambda: _observe(ports, wish))
+    if difference:
+        refused = journal.open_error(ports, left)
+        refused.details = (difference, *refused.details)
+        raise refused
     reporter.step(f"going on with operation {left.operation.id} of {left.operation.actor}")
     return _run(ports, reporter, left, ports.clock.monotonic_s(), timeout_s)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from tpuctl.model import errors, fleet, states
 from tpuctl.ops import forming, holding, journal, locking, naming, refusals, running, waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tpuctl.model import topology
     from tpuctl.ops import ports as ports_module
@@ -98,43 +97,47 @@ def _form_missing(
     wait: bool,
     timeout_s: float,
 ) -> dict[str, forming.Outcome]:
-    with contextlib.ExitStack() as stack:
-        # In order of names, so that two gangs that overlap cannot wait for each other.
-        locks = [
-            stack.enter_context(locking.held(ports, reporter, locking.slice_lock(name)))
-            for name in sorted(names)
-        ]
-        fenced = locking.fenced(ports, *locks)
+    with locking.slices_held(ports, reporter, names, wait_s=locking.WAIT_S) as locks:
+        fenced = locking.fenced(ports, *locks.values())
         for name in names:
             journal.refuse_if_open(fenced, name)
-        with locking.held(ports, reporter, locking.PLACEMENT) as choice:
-            prepared = prepare(ports, names, wish)
-            started = start_all(
-                locking.fenced(ports, *locks, choice), reporter, prepared, timeout_s=timeout_s
-            )
-        return _finish_all(fenced, reporter, prepared, started, wait=wait, timeout_s=timeout_s)
+        with locking.held(fenced, reporter, locking.PLACEMENT) as choice:
+            prepared = prepare(locking.fenced(ports, *locks.values(), choice), names, wish)
+            started = start_all(ports, reporter, prepared, locks, choice, timeout_s=timeout_s)
+        return _finish_all(ports, reporter, prepared, started, locks, wait=wait, timeout_s=timeout_s)
 
 
 def start_all(
     ports: ports_module.Ports,
     reporter: ports_module.Reporter,
     prepared: Sequence[forming.Prepared],
+    locks: Mapping[str, locking.Lock],
+    choice: locking.Lock,
     *,
+    beside: Iterable[locking.Lock] = (),
     timeout_s: float,
 ) -> list[forming.Started | None]:
-    """Start all that was decided, or take back what was started and raise why."""
+    """Start all that was decided, or take back what was started and raise why.
+
+    Each slice is written under its own lock and `choice`, so that the requests do not grow with the square of
+    the slices; the locks of the others, and those `beside`, are kept meanwhile.
+    """
+    kept = (*locks.values(), *beside)
     started: list[forming.Started | None] = []
+    back: list[tuple[ports_module.Ports, forming.Started]] = []
     try:
         for one in prepared:
-            begun = forming.start(ports, reporter, one, timeout_s=timeout_s)
+            own = locking.fenced(ports, locks[one.slice_name], choice, beside=kept)
+            begun = forming.start(own, reporter, one, timeout_s=timeout_s)
             started.append(begun)
+            if begun is not None:
+                back.append((own, begun))
     except errors.TpuctlError:
-        back = [entry for entry in reversed(started) if entry is not None]
         if back:
             reporter.step(f"taking {len(back)} slices back: they are formed all or none")
-        for done in back:
-            entry = done.entry.amended(ports, aborting=True, note="")
-            running.Runner(ports, reporter, entry, timeout_s=timeout_s).run()
+        for own, done in reversed(back):
+            entry = done.entry.amended(own, aborting=True, note="")
+            running.Runner(own, reporter, entry, timeout_s=timeout_s).run()
         raise
     return started
 
@@ -144,6 +147,7 @@ def _finish_all(
     reporter: ports_module.Reporter,
     prepared: Sequence[forming.Prepared],
     started: Sequence[forming.Started | None],
+    locks: Mapping[str, locking.Lock],
     *,
     wait: bool,
     timeout_s: float,
@@ -153,8 +157,9 @@ def _finish_all(
     outcomes: dict[str, forming.Outcome] = {}
     failed: list[errors.TpuctlError] = []
     for one, begun in zip(prepared, started, strict=True):
+        own = locking.fenced(ports, locks[one.slice_name], beside=locks.values())
         try:
-            found = forming.finish(ports, reporter, one, begun, wait=wait, timeout_s=timeout_s)
+            found = forming.finish(own, reporter, one, begun, wait=wait, timeout_s=timeout_s)
         except errors.TimedOut:
             raise
         except errors.TpuctlError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tpuctl.model import errors, operations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from tpuctl.model import fleet
     from tpuctl.ops import ports as ports_module
@@ -76,6 +76,8 @@ class Lock:
     def _renew(self, found: operations.Lease) -> None:
         try:
             self._lease = self._ports.leases.renew(found, self._holder, self._duration_s, told=self._told)
+        except LostLock:
+            raise  # another lock, without which this one is not to be had
         except errors.Conflict as conflict:
             raise LostLock(
                 f"lock {found.name} was changed by somebody else; nothing more was written"
@@ -116,9 +118,32 @@ def held(
         reporter.warn(f"lock {name} could not be given back and ends by itself: {error.message}")
 
 
-def fenced(ports: ports_module.Ports, *locks: Lock) -> ports_module.Ports:
-    """The same ports, with every write preceded by a check of the locks; sleep and long reads renew them."""
-    fence = _Fence(locks)
+@contextlib.contextmanager
+def slices_held(
+    ports: ports_module.Ports, reporter: ports_module.Reporter, names: Iterable[str], *, wait_s: float
+) -> Iterator[dict[str, Lock]]:
+    """Hold the locks of several slices, by name of the slice; raises as `held` does.
+
+    They are taken in order of names, so that two who want some of the same cannot wait for each other.
+    """
+    locks: dict[str, Lock] = {}
+    with contextlib.ExitStack() as stack:
+        for name in sorted(names):
+            # Many take a while, and each may be waited for: those that we have must not expire over it.
+            waiting = fenced(ports, *locks.values())
+            locks[name] = stack.enter_context(held(waiting, reporter, slice_lock(name), wait_s=wait_s))
+            for lock in locks.values():
+                lock.renew_if_due()
+        yield locks
+
+
+def fenced(ports: ports_module.Ports, *locks: Lock, beside: Iterable[Lock] = ()) -> ports_module.Ports:
+    """The same ports, with every write preceded by a check of the locks; sleep and long reads renew them.
+
+    `beside`: further locks that are held at the same time. They are renewed as well, and no write here
+    depends on them.
+    """
+    fence = _Fence(locks, tuple(beside))
     return dataclasses.replace(
         ports,
         clock=_Clock(ports.clock, fence),
@@ -206,16 +231,25 @@ def _why_free(ports: ports_module.Ports, found: operations.Lease) -> str:
 
 
 class _Fence:
-    def __init__(self, locks: Sequence[Lock]) -> None:
+    def __init__(self, locks: Sequence[Lock], beside: Sequence[Lock]) -> None:
         self._locks = locks
+        self._beside = beside
 
     def check(self) -> None:
         for lock in self._locks:
             lock.check()
+        self._renew_beside()
 
     def renew_if_due(self) -> None:
         for lock in self._locks:
             lock.renew_if_due()
+        self._renew_beside()
+
+    def _renew_beside(self) -> None:
+        for lock in self._beside:
+            # One that is lost stops whoever writes under it, at that write.
+            with contextlib.suppress(LostLock):
+                lock.renew_if_due()
 
 
 class _Clock:

@@ -22,8 +22,9 @@ SETTLE_S = 15.0
 """Pause before partitions of a slice that is just gone are used again; from a field note, not documented."""
 SAME_AGAIN = 2
 """How often SliceCreationFailed is answered by the same cubes again, when no other slice explains it."""
-OTHER_CUBES = 3
-"""How many times a swap tries other spare cubes before it goes back to the old ones."""
+SETS_OF_SPARES = 3
+"""How many sets of spare cubes a swap tries, the one that it began with among them, before it goes back to
+the old cubes. Where only some cubes of a set are exchanged again, they count as that part of one."""
 _Step = swapping.StepName
 _Intent = operations.Intent
 
@@ -91,7 +92,6 @@ class Runner:
         """
         while self.advance():
             pass
-        self._reporter.going_on("")
 
     def advance(self) -> bool:
         """Do the next step; False if that was the last."""
@@ -101,7 +101,7 @@ class Runner:
         if step.name is _Step.STOP:
             raise self._stopped(step.why)
         if step.name is _Step.CLOSE:
-            self._entry.close(self._ports)
+            self._close()
             return False
         self._perform(step, world)
         return True
@@ -110,7 +110,7 @@ class Runner:
         """Close the operation if nothing is left to do; false, and nothing done, otherwise."""
         if swapping.next_step(self.operation, self._observe()).name is not _Step.CLOSE:
             return False
-        self._entry.close(self._ports)
+        self._close()
         return True
 
     def _perform(self, step: swapping.Step, world: swapping.World) -> None:
@@ -176,11 +176,29 @@ class Runner:
             self._ports.workloads.uncordon(host, self.operation.id)
 
     def _delete(self, item: fleet.Slice) -> None:
-        if self.operation.intent is _Intent.PLANNED:
+        is_first = self.operation.intent is _Intent.PLANNED
+        if is_first:
             self._amend(intent=_Intent.DELETING)
-        self._ports.slices.delete(item.name, uid=item.uid)
+        try:
+            self._ports.slices.delete(item.name, uid=item.uid)
+        except (errors.NotPermitted, errors.UsageError):
+            if is_first:
+                self._take_intent_back(item)
+            raise
         self._reporter.step(f"slice {item.name}: deletion asked for")
         self._must_settle = True
+
+    def _take_intent_back(self, item: fleet.Slice) -> None:
+        """The server refused the first thing to be done: nothing was, and nobody else shall do it for us."""
+        try:
+            now = self._ports.slices.get(item.name)
+            if now is None or now.uid != item.uid or now.deleting:
+                return
+            self._amend(intent=_Intent.PLANNED, aborting=True)
+            while self.advance():
+                pass
+        except errors.TpuctlError as error:
+            self._reporter.warn(f"operation {self.operation.id} is still open: {error.message}")
 
     def _wait_gone(self, item: fleet.Slice | None) -> None:
         name = self.operation.slice_name
@@ -238,7 +256,7 @@ class Runner:
                 raise  # the conflict was about something else
             # Somebody deleted it on purpose: making it again would be a fight, not a repair.
             if self.operation.kind is operations.Kind.FORM:
-                self._entry.close(self._ports)
+                self._close()
                 raise
             raise self._stopped(conflict.message) from conflict
 
@@ -276,7 +294,7 @@ class Runner:
     def _give_up(self, item: fleet.Slice, why: str, holders: Sequence[str]) -> None:
         self._amend(aborting=True, note=why)
         self._take_back(item)
-        self._entry.close(self._ports)
+        self._close()
         if holders:
             named = ("slice " if len(holders) == 1 else "slices ") + ", ".join(holders)
             raise errors.Conflict(
@@ -288,11 +306,12 @@ class Runner:
     def _use_other_cubes(self, item: fleet.Slice, why: str) -> None:
         """Other spares up to a limit, then the old cubes if they can form, else stop and say so."""
         # Nobody else may choose meanwhile: the record claims what is chosen.
-        with locking.held(self._ports, self._reporter, locking.PLACEMENT):
-            snapshot = self._ports.fleet.observe((*SOURCES, fleet.SourceName.PODS))
+        with locking.held(self._ports, self._reporter, locking.PLACEMENT) as choice:
+            choosing = locking.fenced(self._ports, choice)
+            snapshot = choosing.fleet.observe((*SOURCES, fleet.SourceName.PODS))
             following = self._second_choice(snapshot, why)
             if following is not None:
-                self._entry = self._entry.replaced(self._ports, following)
+                self._entry = self._entry.replaced(choosing, following)
                 return
         if not self._has_created and second_choice.can_form(
             snapshot, self.operation, self.operation.partitions, self._policy
@@ -313,9 +332,10 @@ class Runner:
         operation = self.operation
         if operation.aborting:
             return None
-        rounds = len({*operation.tried}) // max(len(operation.exchanges), 1)
+        # The cubes that it has now, which did not form either, are not among those tried yet.
+        sets = len({*operation.tried}) // max(len(operation.exchanges), 1) + 1
         found = None
-        if rounds + 1 < OTHER_CUBES:
+        if sets < SETS_OF_SPARES:
             found = second_choice.another_try(snapshot, operation, self._policy)
         if found is not None:
             self._reporter.warn(f"{why}; trying other cubes: {_listed(operation, found)}")
@@ -331,13 +351,17 @@ class Runner:
         """The old cubes do not form either: so it was before, and nothing is kept for it any more."""
         for host in self.operation.cordons:
             self._ports.workloads.uncordon(host, self.operation.id)  # only if it carries our mark
-        self._entry.close(self._ports)
+        self._close()
         raise errors.PartlyDone(
             f"slice {item.name} has its old cubes again and does not form on them: {why}",
             hint=f"when there are spares or repaired hosts: tpuctl slice swap {item.name} --auto",
         )
 
     # -- the record --------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        self._entry.close(self._ports)
+        self._reporter.going_on("")
 
     def _amend(self, **changes: object) -> None:
         self._entry = self._entry.amended(self._ports, **changes)

@@ -141,10 +141,11 @@ def swap(
     started_s = ports.clock.monotonic_s()
     with locking.held(ports, reporter, locking.slice_lock(name)) as lock:
         fenced = locking.fenced(ports, lock)
-        with locking.held(ports, reporter, locking.PLACEMENT) as choice:
-            now = prepare(ports, name, wish)
+        with locking.held(fenced, reporter, locking.PLACEMENT) as choice:
+            choosing = locking.fenced(ports, lock, choice)
+            now = prepare(choosing, name, wish)
             _check_unmoved(shown, now)
-            entry = journal.begin(locking.fenced(ports, lock, choice), _operation(ports, shown, wish))
+            entry = journal.begin(choosing, _operation(ports, shown, wish))
         return finish(fenced, reporter, entry, started_s=started_s, timeout_s=timeout_s, policy=wish.policy)
 
 

@@ -17,12 +17,13 @@ from tpuctl.ops.reconciling import desk as desks
 from tpuctl.ops.reconciling import outcomes, telling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tpuctl.ops import ports as ports_module
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 TOGETHER = 16
-"""Actions that are begun before any is waited for: their locks are renewed while waiting only."""
+"""Actions that are looked at together before any of them is begun."""
+SLICES_TOGETHER = 32
+"""Slices that are begun under one look and waited for together; a gang of more is begun alone. While they are
+begun nobody else chooses cubes, and all of their locks are to be renewed within the time of one."""
 WAIT_S = 240.0
 """How long all of them are waited for."""
 _Became = outcomes.Became
@@ -35,7 +36,8 @@ class _Begun:
     action: reconciling.Action
     prepared: tuple[forming.Prepared, ...]
     started: tuple[forming.Started | None, ...]
-    locks: tuple[locking.Lock, ...]
+    locks: Mapping[str, locking.Lock]
+    """By name of the slice."""
     at_s: float
 
 
@@ -44,27 +46,69 @@ def form(
 ) -> list[outcomes.Result]:
     """Form what the actions say, each by itself: one that fails leaves the others alone.
 
-    What ends the cycle is raised, or added to `failures` once slices were begun; those that are not ready
-    then stay open for the next cycle.
+    What ends the cycle is added to `failures`. Slices that were begun and are not ready then stay open for
+    the next cycle; actions that were not come to have no result.
     """
-    if len(actions) > TOGETHER:
-        raise AssertionError("too many at once for their locks")
     results: dict[str, outcomes.Result] = {}
+    for batch in _batches(actions):
+        if failures:
+            break
+        try:
+            _form_together(desk, batch, failures, results)
+        except desks.FATAL as fatal:
+            failures.append(fatal)
+            _settle(batch, results, _Became.FAILED, fatal.message)
+        except errors.TpuctlError as error:
+            _settle(batch, results, *desks.judged(error))
+    return [results[action.id] for action in actions if action.id in results]
+
+
+def _batches(actions: Iterable[reconciling.Action]) -> Iterator[list[reconciling.Action]]:
+    """In their order, as many as have not too many slices together."""
+    batch: list[reconciling.Action] = []
+    count = 0
+    for action in actions:
+        if batch and count + len(action.forming) > SLICES_TOGETHER:
+            yield batch
+            batch, count = [], 0
+        batch.append(action)
+        count += len(action.forming)
+    if batch:
+        yield batch
+
+
+def _settle(
+    batch: Iterable[reconciling.Action],
+    results: dict[str, outcomes.Result],
+    became: outcomes.Became,
+    why: str,
+) -> None:
+    """What became of those of which nothing is known yet."""
+    for action in batch:
+        results.setdefault(action.id, outcomes.Result(action, became, why))
+
+
+def _form_together(
+    desk: desks.Desk,
+    actions: Sequence[reconciling.Action],
+    failures: list[errors.TpuctlError],
+    results: dict[str, outcomes.Result],
+) -> None:
     with contextlib.ExitStack() as held:
         begun = _begin_all(desk, actions, held, results)
         # Whoever waits for one keeps the locks of all.
-        clock = locking.fenced(desk.ports, *(lock for one in begun for lock in one.locks)).clock
-        deadline = waiting.Deadline.after(clock, WAIT_S)
+        locks = _locks_of(begun)
+        deadline = waiting.Deadline.after(desk.ports.clock, WAIT_S)
         for one in begun:
             if failures:
-                results[one.action.id] = outcomes.Result(
-                    one.action, _Became.GOING_ON, "left to the next cycle"
-                )
+                _settle([one.action], results, _Became.GOING_ON, "left to the next cycle")
                 continue
-            ports = dataclasses.replace(locking.fenced(desk.ports, *one.locks), clock=clock)
-            finish = functools.partial(_finish, desk, ports, one, deadline)
+            finish = functools.partial(_finish, desk, one, locks, deadline)
             results[one.action.id] = desks.attempt(desk, one.action, finish, failures, since_s=one.at_s)
-    return [results[action.id] for action in actions]
+
+
+def _locks_of(begun: Iterable[_Begun]) -> tuple[locking.Lock, ...]:
+    return tuple(lock for one in begun for lock in one.locks.values())
 
 
 def tell_formed(desk: desks.Desk, item: fleet.Slice, reason: str) -> None:
@@ -83,12 +127,12 @@ def _begin_all(
 ) -> list[_Begun]:
     begun: list[_Begun] = []
     with locking.held(desk.ports, desk.reporter, locking.PLACEMENT) as choice:
-        snapshot = forming.look(desk.ports)
+        snapshot = forming.look(locking.fenced(desk.ports, choice))
         for action in actions:
             with contextlib.ExitStack() as own:
                 try:
                     desk.teller.about(action)
-                    one = _begin(desk, action, own, choice, snapshot)
+                    one = _begin(desk, action, own, choice, snapshot, beside=_locks_of(begun))
                 except desks.FATAL:
                     raise
                 except errors.TpuctlError as error:
@@ -107,22 +151,25 @@ def _begin(
     own: contextlib.ExitStack,
     choice: locking.Lock,
     snapshot: fleet.Fleet,
+    *,
+    beside: Sequence[locking.Lock],
 ) -> _Begun:
-    """Create the slices of one action, all or none, on exactly the partitions that were decided."""
+    """Create the slices of one action, all or none, on exactly the partitions that were decided.
+
+    `beside` are the locks of what was begun before: they are kept meanwhile.
+    """
     at_s = desk.ports.clock.monotonic_s()
-    # In order of names, as everybody who takes several of these locks does.
-    locks = tuple(
-        own.enter_context(locking.held(desk.ports, desk.reporter, locking.slice_lock(name), wait_s=0.0))
-        for name in sorted(one.name for one in action.forming)
-    )
+    names = [one.name for one in action.forming]
+    locks = own.enter_context(locking.slices_held(desk.ports, desk.reporter, names, wait_s=0.0))
     for one in action.forming:
         journal.refuse_if_open(desk.ports, one.name)
     prepared = []
     for one in action.forming:
         prepared.append(_decided(desk, one, snapshot))
         snapshot = gangs.beside(snapshot, prepared[-1])
-    fenced = locking.fenced(desk.ports, *locks, choice)
-    started = gangs.start_all(fenced, desk.reporter, prepared, timeout_s=WAIT_S)
+    started = gangs.start_all(
+        desk.ports, desk.reporter, prepared, locks, choice, beside=beside, timeout_s=WAIT_S
+    )
     return _Begun(action, tuple(prepared), tuple(started), locks, at_s)
 
 
@@ -144,11 +191,12 @@ def _decided(desk: desks.Desk, one: reconciling.Forming, snapshot: fleet.Fleet) 
 
 
 def _finish(
-    desk: desks.Desk, ports: ports_module.Ports, one: _Begun, deadline: waiting.Deadline
+    desk: desks.Desk, one: _Begun, beside: Sequence[locking.Lock], deadline: waiting.Deadline
 ) -> tuple[outcomes.Became, str]:
     """Wait for the slices of one action; all of them, whatever becomes of one."""
     ended: list[tuple[outcomes.Became, str]] = []
     for prepared, started in zip(one.prepared, one.started, strict=True):
+        ports = locking.fenced(desk.ports, one.locks[prepared.slice_name], beside=beside)
         left_s = max(deadline.end_s - ports.clock.monotonic_s(), 1.0)
         try:
             found = forming.finish(ports, desk.reporter, prepared, started, timeout_s=left_s)
