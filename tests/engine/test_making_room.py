@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests import builders
-from tpuctl.engine import advice, backfill, changes, defrag, placement, preemption, spares, tenancy
+from tpuctl.engine import advice, backfill, changes, defrag, mending, placement, preemption, spares, tenancy
 from tpuctl.engine.availability import spares as formulas
 from tpuctl.model import fleet, invariants, operations, states, topology
 
@@ -313,15 +313,23 @@ def test_where_no_single_kind_suffices_kinds_are_combined() -> None:
     }
 
 
-KINDS = st.sampled_from(["whole", "whole", "whole", "worn", "sick", "short", "cordoned", "held"])
+KINDS = st.sampled_from(
+    ["whole", "whole", "whole", "worn", "sick", "short", "cordoned", "held", "worn and cordoned"]
+)
 SHAPES = ("2x2x1", "2x4x4", "4x4x4", "4x4x8", "4x4x12")
+
+
+def _cube_of(cube_id: str, block: str, kind: str) -> fleet.Cube:
+    if kind == "worn and cordoned":
+        return builders.changed(builders.cube_of(cube_id, block, "worn"), 3, schedulable=False)
+    return builders.cube_of(cube_id, block, kind)
 
 
 @st.composite
 def busy_worlds(draw: st.DrawFn) -> tuple[fleet.Fleet, tenancy.Tenants]:
-    kinds = draw(st.lists(KINDS, min_size=2, max_size=9))
+    kinds = draw(st.lists(KINDS, min_size=2, max_size=11))
     snapshot = builders.fleet_of(
-        *(builders.cube_of(f"c{i}", f"b{i % 2}", kind) for i, kind in enumerate(kinds))
+        *(_cube_of(f"c{i}", f"b{i % 3}", kind) for i, kind in enumerate(kinds)),
     )
     terms = {}
     for number in range(draw(st.integers(0, 6))):
@@ -342,42 +350,98 @@ def busy_worlds(draw: st.DrawFn) -> tuple[fleet.Fleet, tenancy.Tenants]:
     return dataclasses.replace(snapshot, claims=claims), tenancy.Tenants(terms)
 
 
-@hypothesis.settings(max_examples=150, deadline=None)
-@hypothesis.given(busy_worlds(), st.sampled_from(SHAPES), st.integers(0, 1))
-def test_every_way_that_is_named_works(
-    known: tuple[fleet.Fleet, tenancy.Tenants], shape: str, priority: int
-) -> None:
-    """Applied one by one, its actions keep the rules and the request fits; nobody protected is touched."""
-    snapshot, terms = known
-    found = ask(snapshot, shape, tenants=terms, priority=priority, fallbacks=(topology.parse("2x2x1"),))
-    assert found == ask(
-        snapshot, shape, tenants=terms, priority=priority, fallbacks=(topology.parse("2x2x1"),)
+@st.composite
+def scattered_worlds(draw: st.DrawFn) -> tuple[fleet.Fleet, tenancy.Tenants]:
+    """Small slices all over the place, so that there is room, but not in one block."""
+    kinds = draw(st.lists(KINDS, min_size=4, max_size=11))
+    items, terms = [], {}
+    for number, kind in enumerate(kinds):
+        part, shape = draw(
+            st.sampled_from([("", ""), ("", "4x4x4"), (".221.0", "2x2x1"), (".244.1", "2x4x4")])
+        )
+        if not shape or kind in ("sick", "short"):
+            continue
+        items.append(builders.slice_of(f"s{number}", shape, f"c{number}{part}"))
+        terms[f"s{number}"] = Tenancy(
+            exempt=draw(st.sampled_from([False, False, False, True])), allow_degraded=draw(st.booleans())
+        )
+    snapshot = builders.fleet_of(
+        *(_cube_of(f"c{i}", f"b{i % 3}", kind) for i, kind in enumerate(kinds)), slices=tuple(items)
     )
+    claims = tuple(operations.Claim(f"c{i}", "hold by jo") for i, kind in enumerate(kinds) if kind == "held")
+    return dataclasses.replace(snapshot, claims=claims), tenancy.Tenants(terms)
+
+
+WORLDS = st.one_of(busy_worlds(), scattered_worlds())
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> placement.Request:
+    return request(
+        draw(st.sampled_from(SHAPES)),
+        allow_degraded=draw(st.booleans()),
+        keep_free=draw(st.sampled_from([0, 0, 1])),
+    )
+
+
+def can_be_formed(
+    snapshot: fleet.Fleet, terms: tenancy.Tenants, name: str, partition_ids: tuple[str, ...]
+) -> bool:
+    """If true, the slice could be formed there by itself, once it is gone from where it is."""
+    item = snapshot.slices_by_name[name]
+    assert item.topology is not None
+    wish = placement.Request(
+        topology=item.topology, cubes=partition_ids, allow_degraded=terms.of(item).allow_degraded
+    )
+    found = placement.place(snapshot.without_slice(name), wish)
+    return isinstance(found, placement.Placement) and found.partition_ids == partition_ids
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(WORLDS, requests(), st.integers(0, 1))
+def test_every_way_that_is_named_works(
+    known: tuple[fleet.Fleet, tenancy.Tenants], wish: placement.Request, priority: int
+) -> None:
+    """Applied one by one, its actions keep the rules, every slice that is made again can be formed where it
+    goes, and the request fits in the end; nobody protected is touched.
+    """
+    snapshot, terms = known
+    question = advice.Question(
+        request=wish, tenants=terms, priority=priority, fallbacks=(topology.parse("2x2x1"),)
+    )
+    found = advice.advise(snapshot, question)
+    assert found == advice.advise(snapshot, question)
     if isinstance(found, placement.Placement):
         return
+    rules = set(invariants.check_invariants(snapshot))
     for way in found.ways:
-        after = advice.apply(snapshot, way)
-        assert placement.place(after, way.request) == way.placement
-        before = set(invariants.check_invariants(snapshot))
-        assert set(invariants.check_invariants(after)) <= before
+        after = snapshot
         for action in way.actions:
             if action.act is advice.Act.PREEMPT:
                 assert terms.by_name[action.target].preemptible
                 assert not terms.by_name[action.target].gang
             if action.act in (advice.Act.MOVE, advice.Act.SWAP):
                 assert not terms.by_name[action.target].exempt
+                assert can_be_formed(after, terms, action.target, action.partition_ids)
+            after = mending.applied(after, action)
+        assert after == advice.apply(snapshot, way)
+        assert placement.place(after, way.request) == way.placement
+        assert set(invariants.check_invariants(after)) <= rules
 
 
-@hypothesis.settings(max_examples=80, deadline=None)
-@hypothesis.given(busy_worlds(), st.sampled_from(SHAPES))
-def test_moves_can_be_made_in_any_order(known: tuple[fleet.Fleet, tenancy.Tenants], shape: str) -> None:
+@hypothesis.settings(max_examples=120, deadline=None)
+@hypothesis.given(scattered_worlds(), requests())
+def test_moves_can_be_made_in_any_order(
+    known: tuple[fleet.Fleet, tenancy.Tenants], wish: placement.Request
+) -> None:
     snapshot, terms = known
-    found = defrag.plan(snapshot, request(shape), terms)
+    found = defrag.plan(snapshot, wish, terms)
     if not isinstance(found, defrag.Plan):
         return
     for moves in (found.moves, found.moves[::-1]):
         after = snapshot
         for move in moves:
+            assert can_be_formed(after, terms, move.slice_name, move.new_partitions)
             after = changes.moved(after, move.slice_name, move.new_partitions)
             assert invariants.check_invariants(after) == invariants.check_invariants(snapshot)
-    assert isinstance(placement.place(after, request(shape)), placement.Placement)
+    assert placement.place(after, wish) == found.placement

@@ -1,7 +1,8 @@
 """Why a request does not fit, and what would make it fit.
 
-Every way out that is named has been tried: its actions are applied to the snapshot and placement is asked
-again. What cannot be shown to work is not suggested.
+Every way out that is named has been tried: its actions are applied to the snapshot one by one, and placement
+is asked again, for each slice that is made again elsewhere and for the request. What cannot be shown to work
+is not suggested.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tpuctl.engine import backfill, defrag, mending, placement, preemption, tena
 from tpuctl.engine.inventory import recent, stock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tpuctl.model import fleet, topology
 
@@ -101,19 +102,23 @@ def apply(snapshot: fleet.Fleet, way: Way) -> fleet.Fleet:
 
 def _way(
     snapshot: fleet.Fleet,
+    question: Question,
     actions: Sequence[Action],
-    request: placement.Request,
+    softer: placement.Request | None = None,
     *,
     disturbed_chips: int = 0,
     delay_h: float = 0.0,
     cost_chip_h: float = 0.0,
 ) -> Iterator[Way]:
-    """The way, if it works."""
+    """The way, if it works; `softer` is what is asked for then in place of the request."""
+    request = softer or question.request
     after = snapshot
     for action in actions:
         after = mending.applied(after, action)
     found = placement.place(after, request)
-    if isinstance(found, placement.Placement):
+    if isinstance(found, placement.Placement) and mending.can_be_remade(
+        snapshot, actions, question.tenants, request.policy
+    ):
         yield Way(
             actions=tuple(actions),
             request=request,
@@ -129,9 +134,7 @@ def _by_waiting(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
     if soon is not None:
         delay_h = (soon.at - snapshot.observed_at).total_seconds() / 3600
         ends = _needed(snapshot, question.request, soon.ends)
-        yield from _way(
-            snapshot, [Action(Act.WAIT, name) for name in ends], question.request, delay_h=delay_h
-        )
+        yield from _way(snapshot, question, [Action(Act.WAIT, name) for name in ends], delay_h=delay_h)
 
 
 def _needed(snapshot: fleet.Fleet, request: placement.Request, names: Sequence[str]) -> tuple[str, ...]:
@@ -152,8 +155,8 @@ def _by_preempting(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
     if found is not None:
         yield from _way(
             snapshot,
+            question,
             [Action(Act.PREEMPT, name) for name in found.victims],
-            question.request,
             disturbed_chips=found.chips,
             cost_chip_h=found.chips * question.costs.lost_h,
         )
@@ -168,13 +171,7 @@ def _by_moving(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
             for move in found.moves
         ]
         chips = sum(move.topology.chips for move in found.moves)
-        yield from _way(
-            snapshot,
-            actions,
-            question.request,
-            disturbed_chips=chips,
-            cost_chip_h=found.cost_chip_h,
-        )
+        yield from _way(snapshot, question, actions, disturbed_chips=chips, cost_chip_h=found.cost_chip_h)
 
 
 def _by_mending(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
@@ -188,12 +185,15 @@ def _by_mending(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
             and (actions := _mending(index, block, question.request, acts)) is not None
         )
         for _, _, actions in tries[:1]:
-            repairs = any(action.act is Act.REPAIR for action in actions)
-            delay_h = question.costs.repair_h if repairs else 0.0
-            found = list(_way(snapshot, actions, question.request, delay_h=delay_h))
+            found = list(_way(snapshot, question, actions, delay_h=_repair_h(question, actions)))
             yield from found
             if found:
                 return
+
+
+def _repair_h(question: Question, actions: Iterable[Action]) -> float:
+    """How long repairs among the actions take; they go on side by side."""
+    return question.costs.repair_h if any(action.act is Act.REPAIR for action in actions) else 0.0
 
 
 def _mending(
@@ -222,7 +222,7 @@ def _acts(mend: mending.Mend) -> set[Act]:
 def _by_allowing(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
     if not question.request.allow_degraded:
         softer = dataclasses.replace(question.request, allow_degraded=True)
-        yield from _way(snapshot, [Action(Act.ALLOW_DEGRADED, str(softer.topology))], softer)
+        yield from _way(snapshot, question, [Action(Act.ALLOW_DEGRADED, str(softer.topology))], softer)
 
 
 def _by_swapping(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
@@ -235,17 +235,20 @@ def _by_swapping(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]:
         if request.block not in (None, block_id):
             continue
         missing = request.topology.cubes + request.keep_free - index.free[block].bit_count()
-        worn = [slot.cube.id for slot in index.slots[block] if slot.whole_obstacle is Obstacle.DEGRADED]
+        worn = [slot.cube.id for slot in index.slots[block] if _is_only_worn(slot)]
         actions, chips = _exchanges(snapshot, index, block, question, worn[:missing])
         if sum(len(action.detail.split(", ")) for action in actions) >= missing:
-            yield from _way(
-                snapshot,
-                actions,
-                request,
-                disturbed_chips=chips,
-                cost_chip_h=chips * question.costs.swap_h,
-            )
-            return
+            cost_chip_h = chips * question.costs.swap_h
+            found = list(_way(snapshot, question, actions, disturbed_chips=chips, cost_chip_h=cost_chip_h))
+            yield from found
+            if found:
+                return
+
+
+def _is_only_worn(slot: stock.Slot) -> bool:
+    """If true, who does not mind a degraded link could take it: DEGRADED is told before CORDONED."""
+    open_for_pods = all(host.schedulable for host in slot.cube.hosts)
+    return slot.whole_obstacle is Obstacle.DEGRADED and open_for_pods
 
 
 def _exchanges(
@@ -284,6 +287,7 @@ def _by_falling_back(snapshot: fleet.Fleet, question: Question) -> Iterator[Way]
         found = list(
             _way(
                 snapshot,
+                question,
                 [Action(Act.FALL_BACK, str(shape))],
                 softer,
                 cost_chip_h=lost * question.costs.fallback_h,
@@ -306,7 +310,10 @@ _SINGLE: tuple[Callable[[fleet.Fleet, Question], Iterator[Way]], ...] = (
 
 
 def _mixed(snapshot: fleet.Fleet, question: Question) -> list[Way]:
-    """Where no single kind of action suffices: mend all that can be mended, then make room for the rest."""
+    """Where no single kind of action suffices: mend what can be mended, then make room for the rest.
+
+    What needs a repair is counted on only where opening what is closed does not suffice.
+    """
     index = recent.of(snapshot, question.request.terms)
     mends = [
         mend
@@ -314,37 +321,48 @@ def _mixed(snapshot: fleet.Fleet, question: Question) -> list[Way]:
         if question.request.block in (None, block_id)
         for mend in _mends(index, block, question.request)
     ]
+    for acts in (mending.OPENING, (*mending.OPENING, Act.REPAIR)):
+        allowed = [mend for mend in mends if {*acts}.issuperset(_acts(mend))]
+        ways = _mended_first(snapshot, question, allowed) if allowed else []
+        if ways:
+            return ways
+    return []
+
+
+def _mended_first(snapshot: fleet.Fleet, question: Question, mends: Sequence[mending.Mend]) -> list[Way]:
+    """Ways on the fleet as it is with all these mended; only what a way needs of them is part of it."""
     mended = snapshot
     for action in mending.actions_of(mends):
         mended = mending.applied(mended, action)
     ways: list[Way] = []
     for attempt in (_by_moving, _by_waiting, _by_preempting):
         for rest in attempt(mended, question):
-            block_cubes = {slot.cube.id for slot in index.slots[index.number_of_block[rest.placement.block]]}
-            used = mending.actions_of(mend for mend in mends if mend.cube_id in block_cubes)
-            repairs = any(action.act is Act.REPAIR for action in used)
-            delay_h = max(rest.delay_h, question.costs.repair_h if repairs else 0.0)
-            cost = rest.cost_chip_h - rest.delay_h * question.request.topology.chips
-            needed = _trimmed(snapshot, [*used, *rest.actions], question.request, rest.placement.block)
+            new = {part for action in rest.actions for part in action.partition_ids}
+            blocks = mending.blocks_with(snapshot, {*rest.placement.cubes, *new})
+            of_use = {
+                cube.id
+                for block in blocks
+                for cube in block.cubes
+                if block.id == rest.placement.block or mending.has_any(cube, new)
+            }
+            used = mending.actions_of(mend for mend in mends if mend.cube_id in of_use)
+            needed = _trimmed(snapshot.with_blocks(blocks), question, [*used, *rest.actions])
             ways += _way(
                 snapshot,
+                question,
                 needed,
-                question.request,
                 disturbed_chips=rest.disturbed_chips,
-                delay_h=delay_h,
-                cost_chip_h=cost,
+                delay_h=max(rest.delay_h, _repair_h(question, needed)),
+                cost_chip_h=rest.cost_chip_h - rest.delay_h * question.request.topology.chips,
             )
     return ways
 
 
-def _trimmed(
-    snapshot: fleet.Fleet, actions: Sequence[Action], request: placement.Request, block_id: str
-) -> list[Action]:
-    """Without the actions that make no difference; only the block in question is looked at."""
-    block = tuple(block for block in snapshot.blocks if block.id == block_id)
+def _trimmed(snapshot: fleet.Fleet, question: Question, actions: Sequence[Action]) -> list[Action]:
+    """Without the actions that make no difference; `snapshot` is of the blocks in question."""
     needed = list(actions)
     for action in actions:
         fewer = [other for other in needed if other != action]
-        if any(_way(snapshot.with_blocks(block), fewer, request)):
+        if any(_way(snapshot, question, fewer)):
             needed = fewer
     return needed

@@ -6,13 +6,14 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from tpuctl.engine import changes, placement
+from tpuctl.engine.inventory import stock
 from tpuctl.model import operations
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from tpuctl.engine.inventory import stock
-    from tpuctl.model import fleet
+    from tpuctl.engine import tenancy
+    from tpuctl.model import fleet, health
 
 Obstacle = placement.Obstacle
 Keeper = operations.Keeper
@@ -121,6 +122,60 @@ def applied(snapshot: fleet.Fleet, action: Action) -> fleet.Fleet:
     if action.act in (Act.MOVE, Act.SWAP):
         return changes.moved(snapshot, action.target, action.partition_ids)
     return snapshot  # the request changes, not the fleet
+
+
+def can_be_remade(
+    snapshot: fleet.Fleet,
+    actions: Sequence[Action],
+    tenants: tenancy.Tenants,
+    policy: health.HealthPolicy,
+) -> bool:
+    """If true, each slice that is made again can be formed there when its turn comes, by what it tolerates.
+
+    All other actions come before: they open and mend what it is made of.
+    """
+    remade = [action for action in actions if action.act in (Act.MOVE, Act.SWAP)]
+    if not remade:
+        return True
+    for action in actions:
+        snapshot = snapshot if action in remade else applied(snapshot, action)
+    items = [snapshot.slices_by_name[action.target] for action in remade]
+    part = snapshot.with_blocks(
+        blocks_with(snapshot, {part for action in remade for part in action.partition_ids})
+    )
+    indexes = {
+        tolerant: stock.Stock(part, stock.Terms(policy=policy, allow_degraded=tolerant))
+        for tolerant in {tenants.of(item).allow_degraded for item in items}
+    }
+    for item, action in zip(items, remade, strict=True):
+        for index in indexes.values():
+            index.release(item.name)
+        if not _fits_on(indexes[tenants.of(item).allow_degraded], item, action.partition_ids):
+            return False
+        for index in indexes.values():
+            index.take_ids(item.name, action.partition_ids)
+    return True
+
+
+def _fits_on(index: stock.Stock, item: fleet.Slice, partition_ids: tuple[str, ...]) -> bool:
+    if item.topology is None:
+        return False
+    wish = placement.Request(topology=item.topology, cubes=partition_ids)
+    return isinstance(placement.place_in(index, wish), placement.Placement)
+
+
+def blocks_with(snapshot: fleet.Fleet, partition_ids: Collection[str]) -> tuple[fleet.Block, ...]:
+    """The blocks in which partitions lie: all that an index need be made of to look at them."""
+    return tuple(
+        block for block in snapshot.blocks if any(has_any(cube, partition_ids) for cube in block.cubes)
+    )
+
+
+def has_any(cube: fleet.Cube, partition_ids: Collection[str]) -> bool:
+    """If true, one of these is the cube or a part of it."""
+    return cube.id in partition_ids or any(
+        part in partition_ids for host in cube.hosts for part in host.partition_ids
+    )
 
 
 def _without_claims(snapshot: fleet.Fleet, action: Action) -> fleet.Fleet:

@@ -8,7 +8,7 @@ import pytest
 from tests import builders
 from tests.engine.reconciling import stage
 from tpuctl.engine import reconciling as engine
-from tpuctl.model import declared, fleet, operations, reconciling
+from tpuctl.model import declared, fleet, operations, reconciling, states
 
 Kind = reconciling.ActionKind
 SETTLED_S = 900.0
@@ -162,3 +162,55 @@ class TestMoves:
     def test_not_at_a_loss(self):
         poor = dataclasses.replace(self.WANTED, consolidation=declared.Consolidation(horizon_s=60.0))
         assert settled(self.seen(poor)).actions == ()
+
+
+class TestWhereMovedSlicesGo:
+    """`low` has one of the two cubes of b1, and `big` needs both."""
+
+    LOW = builders.slice_of("low", "4x4x4", "b1-c00", created_at=stage.LONG_AGO)
+
+    def moves(self, *elsewhere, blocks=(), b1=2, priority=5, **big):
+        """Where `low` goes, if anywhere, and what is done once it is there."""
+        wanted = stage.spec(
+            stage.want("low", "4x4x4"),
+            stage.want("big", "4x4x8", priority=priority, **big),
+            blocks=blocks,
+            spares_below=3,
+        )
+        snapshot = stage.hardware(*stage.cubes(b1), *elsewhere, slices=(self.LOW,))
+        again, found = stage.second_look(stage.view(snapshot, wanted), SETTLED_S)
+        if not found.actions:
+            return None, []
+        action = stage.one(found, Kind.MOVE)
+        return action.forming[0].partition_ids, stage.lines(engine.decide(stage.carried_out(again, found)))
+
+    def test_not_onto_a_degraded_cube_that_it_does_not_tolerate(self):
+        """It would be moved for nothing: the loop would want it off that cube again."""
+        worn = builders.cube("b2-c00", "b2", state=states.PartitionState.DEGRADED)
+        others = (worn, builders.cube("b3-c00", "b3"))
+        assert self.moves(*others, allow_degraded=True) == (("b3-c00",), ["form/big"])
+
+    def test_not_onto_the_only_spare_of_another_block(self):
+        blocks = (
+            declared.BlockSpec(name="b1"),
+            declared.BlockSpec(name="b2", spares=1),
+            declared.BlockSpec(name="b3"),
+        )
+        spare = builders.cube("b2-c00", "b2")
+        assert self.moves(spare, blocks=blocks) == (None, [])
+        assert self.moves(spare, builders.cube("b3-c00", "b3"), blocks=blocks) == (("b3-c00",), ["form/big"])
+        assert self.moves(*stage.cubes(2, "b2"), blocks=blocks, block="b1") == (("b2-c00",), ["form/big"])
+
+    def test_not_onto_a_spare_that_is_then_missing(self):
+        """Moved within its block it would take the third cube, and `big` still not fit beside the spare."""
+        own = (declared.BlockSpec(name="b1", spares=1), declared.BlockSpec(name="b2"))
+        assert self.moves(b1=3, blocks=own, priority=2) == (None, [])
+        assert self.moves(builders.cube("b2-c00", "b2"), b1=3, blocks=own, priority=2) == (
+            ("b2-c00",),
+            ["form/big"],
+        )
+
+    def test_the_spares_of_another_block_are_none_of_its_business(self):
+        blocks = (declared.BlockSpec(name="b1"), declared.BlockSpec(name="b2", spares=2))
+        found = self.moves(*stage.cubes(3, "b2"), blocks=blocks, priority=2, block="b1")
+        assert found == (("b2-c00",), ["form/big"])

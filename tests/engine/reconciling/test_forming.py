@@ -3,6 +3,8 @@
 import dataclasses
 import datetime
 
+import pytest
+
 from tests import builders
 from tests.engine.reconciling import stage
 from tpuctl.engine import reconciling as engine
@@ -235,3 +237,39 @@ class TestPreemption:
             dataclasses.replace(wanted, budgets=declared.Budgets(disrupted_chips_per_hour=0)),
         )
         assert stage.lines(engine.decide(closed)) == ["form/high"]
+
+    @pytest.mark.parametrize("spares", [0, 2])
+    def test_the_spares_of_another_block_keep_nobody_waiting(self, spares):
+        low = builders.slice_of("low", "4x4x4", "b1-c00")
+        snapshot = stage.hardware(*stage.cubes(1), *stage.cubes(3, "b2"), slices=(low,))
+        wanted = stage.spec(
+            stage.want("low", "4x4x4", preemptible=True),
+            stage.want("high", "4x4x4", priority=5, block="b1"),
+            blocks=(declared.BlockSpec(name="b1"), declared.BlockSpec(name="b2", spares=spares)),
+            spares_below=10,
+        )
+        seen = stage.view(snapshot, wanted)
+        found = engine.decide(seen)
+        assert stage.lines(found) == ["deform/low"]
+        assert "form/high" in stage.lines(engine.decide(stage.carried_out(seen, found)))
+
+    def test_the_cheapest_block_beside_its_own_spares(self):
+        """The end of `small` makes room in b1 only if no spare is kept there; in b2 none is."""
+        lows = (
+            builders.slice_of("small", "4x4x4", "b1-c00"),
+            builders.slice_of("large", "4x4x8", "b2-c00", "b2-c01"),
+        )
+        snapshot = stage.hardware(*stage.cubes(1), *stage.cubes(2, "b2"), slices=lows)
+
+        def ended(spares):
+            wanted = stage.spec(
+                stage.want("small", "4x4x4", preemptible=True),
+                stage.want("large", "4x4x8", preemptible=True),
+                stage.want("high", "4x4x4", priority=5),
+                blocks=(declared.BlockSpec(name="b1", spares=spares), declared.BlockSpec(name="b2")),
+                spares_below=10,
+            )
+            return stage.lines(engine.decide(stage.view(snapshot, wanted)))
+
+        assert ended(0) == ["deform/small"]
+        assert ended(1) == ["deform/large"]

@@ -166,16 +166,16 @@ def _move_for(draft: Draft, unit: wishes.Unit) -> None:
     if not movable or not making_room.may_begin(draft, name):
         return
     settings = draft.view.spec.consolidation
-    spares = max((block.spares for block in draft.view.spec.blocks), default=0)
+    snapshot = draft.ours(draft.snapshot)
     request = placement.Request(
         topology=shape,
         block=unit.first.block,
         allow_degraded=unit.tolerant,
         policy=draft.view.policy,
-        keep_free=spares if unit.priority < draft.view.spec.spares_below else 0,
+        priority=unit.priority,
     )
     costs = defrag.Costs(move_h=settings.move_cost_s / _HOUR_S, unknown_wait_h=settings.horizon_s / _HOUR_S)
-    found = defrag.plan(draft.ours(draft.snapshot), request, draft.tenants(movable), costs)
+    found = defrag.plan(snapshot, request, draft.tenants(movable), costs, making_room.spares(draft, snapshot))
     if not isinstance(found, defrag.Plan) or found.gain_chip_h <= found.cost_chip_h:
         return
     sighting = draft.ledger.see(ROOM, name)

@@ -5,7 +5,6 @@ See `granting` for what fits, and `awaiting` for who waits for more.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from tpuctl.engine import placement
@@ -131,14 +130,11 @@ def _evict(draft: Draft, unit: wishes.Unit, found: granting.Found) -> preemption
         block=unit.first.block,
         allow_degraded=unit.tolerant,
         policy=draft.view.policy,
+        priority=unit.priority,
     )
-    if unit.priority < draft.view.spec.spares_below and draft.view.spec.blocks:
-        request = dataclasses.replace(
-            request, keep_free=max(block.spares for block in draft.view.spec.blocks)
-        )
     name = unit.members[0][0]
     snapshot = draft.ours(granting.beside(draft, draft.snapshot, kept))
-    return making_room.evict(draft, snapshot, name, unit.priority, request)
+    return making_room.evict(draft, snapshot, name, unit.priority, request, beside_spares=True)
 
 
 def _take_back(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from tpuctl.model import reconciling
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tpuctl.engine import defrag
     from tpuctl.engine.reconciling.draft import Draft
     from tpuctl.model import fleet
 
@@ -72,16 +74,25 @@ def may_begin(draft: Draft, name: str) -> bool:
 
 
 def evict(
-    draft: Draft, snapshot: fleet.Fleet, name: str, priority: int, request: placement.Request
+    draft: Draft,
+    snapshot: fleet.Fleet,
+    name: str,
+    priority: int,
+    request: placement.Request,
+    *,
+    beside_spares: bool = False,
 ) -> preemption.Eviction | None:
     """End lower slices that allow it, if that makes the request fit; None if nothing comes of it.
 
-    `snapshot` is the fleet on which it must fit. The request itself is served in a later cycle, when the room
-    is really there; until then what it will need is kept for it.
+    `snapshot` is the fleet on which it must fit, in each block beside its spares if that is asked for. The
+    request itself is served in a later cycle, when the room is really there; until then what it will need is
+    kept for it.
     """
     if not may_begin(draft, name):
         return None
-    eviction = choose(draft, snapshot, priority, request)
+    asked = _by_spares(draft, snapshot, request, priority) if beside_spares else [(snapshot, request)]
+    found = [choose(draft, part, priority, wish) for part, wish in asked]
+    eviction = min((one for one in found if one is not None), key=_disturbance, default=None)
     if eviction is None:
         return None
     done = draft.propose_together([_deform(draft, victim, name, priority) for victim in eviction.victims])
@@ -93,6 +104,36 @@ def evict(
         draft.ledger.expect_absence(victim)
         draft.wait(victim, f"it made room for {name}")
     return eviction
+
+
+def spares(draft: Draft, snapshot: fleet.Fleet) -> defrag.Spares:
+    """What each block keeps free, by the priority of who wants to go there."""
+    blocks = {block.id: block for block in snapshot.blocks}
+
+    def spares_of(block_id: str, priority: int | None) -> int:
+        return draft.spares_of(blocks[block_id], priority or 0)
+
+    return spares_of
+
+
+def _by_spares(
+    draft: Draft, snapshot: fleet.Fleet, request: placement.Request, priority: int
+) -> list[tuple[fleet.Fleet, placement.Request]]:
+    """The blocks that keep as many cubes free as each other, and what is asked for there."""
+    found: dict[int, list[fleet.Block]] = {}
+    for block in snapshot.blocks:
+        found.setdefault(draft.spares_of(block, priority), []).append(block)
+    return [
+        (
+            snapshot if len(found) == 1 else snapshot.with_blocks(tuple(blocks)),
+            dataclasses.replace(request, keep_free=count),
+        )
+        for count, blocks in found.items()
+    ]
+
+
+def _disturbance(eviction: preemption.Eviction) -> tuple[int, int, tuple[str, ...]]:
+    return eviction.chips, len(eviction.victims), eviction.victims
 
 
 def choose(
