@@ -60,3 +60,19 @@ def test_asking_changes_nothing() -> None:
     found = plan.pack(snapshot, [wish("a", "2x2x4"), wish("b", "4x4x4")], plan.Settings(mode=plan.Mode.FAST))
     assert found.grants == ()
     assert [left.unit.first.name for left in found.left] == ["a", "b"]
+
+
+def test_never_is_said_of_the_shapes_of_which_it_is_true() -> None:
+    """A request with fallbacks waits for the largest of them that could ever fit."""
+    asked = dataclasses.replace(
+        wish("a", "4x4x12"), shapes=tuple(map(topology.parse, ("4x4x12", "4x4x8", "4x4x4")))
+    )
+    assert why(one_free_cube(), [asked], spares=1, spares_below=1) == (
+        f"4x4x8 does not fit now: 2 cubes of one block needed, 0 usable; it {SPARED}; 4x4x12 never fits"
+    )
+    hopeless = dataclasses.replace(
+        wish("a", "4x8x8"), shapes=(topology.parse("4x8x8"), topology.parse("4x4x12"))
+    )
+    assert why(one_free_cube(), [hopeless]) == (
+        "4x8x8 and 4x4x12 never fit: 3 cubes of one block needed, 1 usable"
+    )

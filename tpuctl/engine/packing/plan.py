@@ -352,31 +352,22 @@ def _left(
     if largest.is_sub_slice and not unit.is_gang:
         why = f"{largest} {_SPARED}" if work.is_spared(unit) else f"no partition {largest} is left"
         return Left(unit=unit, why=why, refusal=None)
-    never: list[str] = []
-    for shape in sorted(set(unit.shapes(0)), reverse=True):
-        found = _asked(work, unit, shape, known)
-        if not isinstance(found, placement.Refusal) or not found.never:
-            break
-        never.append(str(shape))
+    # It waits for the largest of its shapes that could ever fit.
+    asked = [_asked(work, unit, max(unit.shapes(option)), known) for option in range(unit.options)]
+    never = [str(found.topology) for found in asked if isinstance(found, placement.Refusal) and found.never]
+    found = next((one for one in asked if not isinstance(one, placement.Refusal) or not one.never), asked[-1])
     if isinstance(found, placement.Refusal):
+        not_ever = f"{' and '.join(never)} never {'fits' if len(never) == 1 else 'fit'}"
+        lacks = f"{found.demand}, {found.usable} usable"
         if found.never:
-            when, never = f"{' and '.join(never)} never {_fit(never)}", []
-        else:
-            when = f"{found.topology} does not fit now"
-        why = f"{when}: {found.demand}, {found.usable} usable"
-        if never:
-            why = f"{why}; {' and '.join(never)} never {_fit(never)}"
-        if not found.never and work.is_spared(unit):
-            why = f"{why}; it {_SPARED}"
-        return Left(unit=unit, why=why, refusal=found)
+            return Left(unit=unit, why=f"{not_ever}: {lacks}", refusal=found)
+        lines = [f"{found.topology} does not fit now: {lacks}"]
+        lines += [f"it {_SPARED}"] * work.is_spared(unit) + [not_ever] * bool(never)
+        return Left(unit=unit, why="; ".join(lines), refusal=found)
     if work.is_spared(unit):
         return Left(unit=unit, why=f"the gang {_SPARED}", refusal=None)
     where = " in one block" if unit.same_block else ""
     return Left(unit=unit, why=f"its {len(unit.members)} slices do not fit all together{where}", refusal=None)
-
-
-def _fit(shapes: Sequence[str]) -> str:
-    return "fits" if len(shapes) == 1 else "fit"
 
 
 def _asked(
