@@ -72,6 +72,35 @@ def changed(item: fleet.Cube, index: int, **changes: object) -> fleet.Cube:
     return dataclasses.replace(item, hosts=tuple(hosts))
 
 
+def stray(host_: fleet.Host, **changes: object) -> fleet.Stray:
+    """The node of a host after it has lost the label of its cube; pool and slice label stay."""
+    plain = fleet.Stray(
+        node=host_.name,
+        why="it has no label cloud.google.com/gke-tpu-partition-4x4x4-id",
+        pool=host_.pool,
+        slice_name=host_.slice_name,
+        uid=host_.uid,
+        created_at=host_.created_at,
+        schedulable=host_.schedulable,
+    )
+    return plain._replace(**changes)
+
+
+def unlabelled(
+    item: fleet.Cube, *indexes: int, **changes: object
+) -> tuple[fleet.Cube, tuple[fleet.Stray, ...]]:
+    """The cube after these hosts have lost its label (all of them if none is named), and their nodes.
+
+    With all labels gone it has the name of its sub-block only.
+    """
+    gone = set(indexes) or set(range(len(item.hosts)))
+    strays = tuple(stray(item.hosts[index], **changes) for index in sorted(gone))
+    kept = tuple(host_ for index, host_ in enumerate(item.hosts) if index not in gone)
+    cube_id = item.id if kept or item.sub_block is None else item.sub_block.name
+    names = tuple(found.node for found in strays)
+    return dataclasses.replace(item, id=cube_id, hosts=kept, strays=names), strays
+
+
 def cube_of(cube_id: str, block: str, kind: str) -> fleet.Cube:
     """A cube that is `worn`, `sick`, `short` of hosts, or has one `cordoned`; sound for any other word."""
     if kind == "short":

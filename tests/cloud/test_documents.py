@@ -157,6 +157,26 @@ def test_a_tpu_node_without_a_place_is_a_stray(labels, why):
     assert why in found.why
 
 
+def test_a_stray_tells_what_its_labels_still_say():
+    document = manifests.node(
+        "n",
+        cube="c1",
+        labels={
+            "cloud.google.com/gke-tpu-partition-4x4x4-id": None,
+            "cloud.google.com/gke-nodepool": "p1",
+            "cloud.google.com/gke-tpu-slice": "train",
+            "cloud.google.com/gke-tpu-partition-2x2x1-id": "part",
+        },
+    )
+    document["spec"]["unschedulable"] = True
+    found = documents.node(document)
+    assert isinstance(found, fleet.Stray)
+    assert (found.pool, found.slice_name, found.schedulable) == ("p1", "train", False)
+    assert "part" in found.partition_ids
+    assert found.uid == document["metadata"]["uid"]
+    assert not found.is_static
+
+
 @pytest.mark.parametrize(
     "document",
     [

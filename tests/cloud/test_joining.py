@@ -194,3 +194,80 @@ def test_hosts_that_contradict_each_other_are_told_each_time():
         blocks, strays = joiner.blocks_of(nodes(documents_), (), ())
         assert [len(cube.hosts) for block in blocks for cube in block.cubes] == [15]
         assert [stray.node for stray in strays] == ["odd"]
+
+
+CUBE_LABEL = "cloud.google.com/gke-tpu-partition-4x4x4-id"
+POOL_LABEL = "cloud.google.com/gke-nodepool"
+SLICE_LABEL = "cloud.google.com/gke-tpu-slice"
+
+
+def without_label(documents_, *indexes, **labels):
+    """The node documents after some of them lost the label of their cube; other labels are set as told."""
+    for index in indexes:
+        found = documents_[index]["metadata"]["labels"]
+        del found[CUBE_LABEL]
+        for key, value in labels.items():
+            name = {"pool": POOL_LABEL, "slice_name": SLICE_LABEL}[key]
+            found.pop(name, None)
+            if value:
+                found[name] = value
+    return documents_
+
+
+def in_pool(documents_, name):
+    for document in documents_:
+        document["metadata"]["labels"][POOL_LABEL] = name
+    return documents_
+
+
+def test_a_node_that_lost_its_cube_stays_with_its_node_pool():
+    whole = in_pool(manifests.cube("c0", block="b1"), "p0")
+    documents_ = without_label(in_pool(manifests.cube("c1", block="b1"), "p1"), 3)
+    blocks, strays = joining.blocks_of(nodes(whole, documents_), (), ())
+    assert [(cube.id, len(cube.hosts), cube.strays) for cube in blocks[0].cubes] == [
+        ("c0", 16, ()),
+        ("c1", 15, ("c1-12",)),
+    ]
+    assert [(stray.node, stray.pool, stray.is_static) for stray in strays] == [("c1-12", "p1", False)]
+    assert invariants.check_invariants(as_fleet(blocks, strays)) == ()
+
+
+def test_so_do_all_nodes_of_a_pool():
+    documents_ = without_label(in_pool(manifests.cube("c1", block="b1"), "p1"), *range(16))
+    blocks, strays = joining.blocks_of(nodes(documents_), (pool("p1", "s1", "rb"),), ())
+    [cube] = blocks[0].cubes
+    assert (cube.id, cube.hosts, len(cube.strays)) == ("s1", (), 16)
+    assert len(strays) == 16
+
+
+def test_without_a_pool_the_label_of_the_slice_tells():
+    documents_ = in_pool(manifests.cube("c1", block="b1"), "p1")
+    for document in documents_:
+        document["metadata"]["labels"][SLICE_LABEL] = "train"
+    blocks, _ = joining.blocks_of(nodes(without_label(documents_, 3, pool="")), (), ())
+    assert blocks[0].cubes[0].strays == ("c1-12",)
+
+
+def test_a_full_cube_lacks_no_node():
+    documents_ = in_pool(manifests.cube("c1", block="b1"), "p1")
+    more = without_label(in_pool(manifests.cube("c2", block="b1")[:1], "p1"), 0)
+    blocks, strays = joining.blocks_of(nodes(documents_, more), (), ())
+    assert blocks[0].cubes[0].strays == ()
+    assert len(strays) == 1
+
+
+def test_nodes_of_another_kind_of_pool_are_nobodys():
+    documents_ = in_pool(manifests.cube("c1", block="b1")[:15], "p1")
+    static = without_label(in_pool(manifests.cube("c2", block="b1")[:1], "p1"), 0)
+    static[0]["metadata"]["labels"]["cloud.google.com/gke-accelerator-topology-mode"] = "AUTO_CONNECT"
+    blocks, strays = joining.blocks_of(nodes(documents_, static), (), ())
+    assert blocks[0].cubes[0].strays == ()
+    assert strays[0].is_static
+
+
+def test_a_cube_is_another_one_once_a_node_lost_its_label():
+    joiner = joining.Joiner()
+    before, _ = joiner.blocks_of(nodes(in_pool(manifests.cube("c1", block="b1")[:15], "p1")), (), ())
+    documents_ = without_label(in_pool(manifests.cube("c1", block="b1"), "p1"), 15)
+    after, _ = joiner.blocks_of(nodes(documents_), (), ())
+    assert (before[0].cubes[0].strays, after[0].cubes[0].strays) == ((), ("c1-00",))

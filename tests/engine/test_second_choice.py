@@ -99,3 +99,16 @@ def test_the_second_choice_follows_the_health_policy_as_the_first_does() -> None
     assert mild.exchanges == (operations.Exchange("b1-1", "b1-3"),)
     assert not second_choice.can_form(seen, operation(), ("b1-0", "b1-3"), STRICT)
     assert second_choice.can_form(seen, operation(), ("b1-0", "b1-3"), health.DEFAULT_POLICY)
+
+
+def test_a_cube_whose_nodes_may_have_lost_their_labels_is_not_exchanged_again() -> None:
+    """Unknown is no reason to act: only cubes that came are tried again."""
+    others = [builders.cube(name) for name in ("b1-2", "b1-4")]
+    seen = builders.fleet_of(*others)
+    gone = second_choice.another_try(seen, operation(), health.DEFAULT_POLICY)
+    assert gone is not None
+    assert operations.Exchange("b1-0", "b1-4") in gone.exchanges
+    stray = dataclasses.replace(seen, strays=(builders.stray(builders.cube("b1-0").hosts[0]),))
+    found = second_choice.another_try(stray, operation(), health.DEFAULT_POLICY)
+    assert found is not None
+    assert found.exchanges == (operations.Exchange("b1-1", "b1-4"),)

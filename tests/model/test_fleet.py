@@ -187,3 +187,31 @@ def test_what_was_derived_holds_while_only_the_time_changes() -> None:
     fewer = later.amended(pods=before.pods[:1])
     assert fewer.derived(_pod_names) == ["p0"]
     assert before.derived(_pod_names) == ["p0", "p1", "p2", "p3"]
+
+
+def with_stray() -> fleet.Fleet:
+    made, strays = builders.unlabelled(builders.cube("c1"), 3)
+    return dataclasses.replace(builders.fleet_of(made), strays=strays)
+
+
+def test_nodes_without_labels_survive_a_dump() -> None:
+    snapshot = with_stray()
+    assert codec.load(codec.dump(snapshot)) == snapshot
+    assert snapshot.cubes[0].missing_hosts == 0
+
+
+def test_a_dump_of_an_earlier_version_tells_less_of_them() -> None:
+    document = codec.dump(with_stray())
+    [cube] = document["fleet"]["blocks"][0]["cubes"]
+    del cube["strays"]
+    document["fleet"]["strays"] = [{"node": "n", "why": "it has no label"}]
+    found = codec.load(document)
+    assert found.strays == (fleet.Stray("n", "it has no label"),)
+    assert (found.cubes[0].strays, found.cubes[0].missing_hosts) == ((), 1)
+
+
+def test_a_stray_of_a_cube_is_one_of_the_fleet() -> None:
+    broken = dataclasses.replace(with_stray(), strays=())
+    assert invariants.check_invariants(broken) == (
+        "node node-c1-03 is listed as a stray of cube c1, and not as one of the fleet",
+    )

@@ -65,10 +65,10 @@ def node(document: dict[str, Any]) -> PlacedHost | fleet.Stray | None:
     cube_id = labels.get(_CUBE_LABEL)
     name: str = metadata["name"]
     if not cube_id:
-        return _homeless(document, name, labels)
+        return _homeless(document, labels)
     block = labels.get(_BLOCK_LABEL)
     if not block:
-        return fleet.Stray(name, f"it has no label {_BLOCK_LABEL}")
+        return _stray(document, f"it has no label {_BLOCK_LABEL}")
     spec = document.get("spec") or _NOTHING
     status = document.get("status") or _NOTHING
     ready, since, conditions = _conditions(status.get("conditions") or ())
@@ -239,23 +239,36 @@ def _condition(document: Mapping[str, Any], state: states.SliceState, ready: str
     return _Condition(state, reason, ready, message, moment(document.get("lastTransitionTime")))
 
 
-def _homeless(document: dict[str, Any], name: str, labels: Mapping[str, Any]) -> fleet.Stray | None:
+def _homeless(document: dict[str, Any], labels: Mapping[str, Any]) -> fleet.Stray | None:
     accelerator = labels.get(_ACCELERATOR_LABEL)
     if accelerator is None:
         capacity = (document.get("status") or _NOTHING).get("capacity") or _NOTHING
-        return (
-            fleet.Stray(name, f"it has TPU chips, but no label {_ACCELERATOR_LABEL}")
-            if TPU in capacity
-            else None
-        )
+        why = f"it has TPU chips, but no label {_ACCELERATOR_LABEL}"
+        return _stray(document, why) if TPU in capacity else None
     if accelerator != ACCELERATOR:
         return None
     mode = labels.get(_MODE_LABEL)
     if mode != "PROVISION_ONLY":
-        return fleet.Stray(
-            name, f"its node pool is not for dynamic slicing (topology mode {mode or 'not told'})"
-        )
-    return fleet.Stray(name, f"it has no label {_CUBE_LABEL}")
+        why = f"its node pool is not for dynamic slicing (topology mode {mode or 'not told'})"
+        return _stray(document, why, is_static=mode is not None)
+    return _stray(document, f"it has no label {_CUBE_LABEL}")
+
+
+def _stray(document: dict[str, Any], why: str, *, is_static: bool = False) -> fleet.Stray:
+    """With everything that the node still tells of where it belongs."""
+    metadata = document["metadata"]
+    labels = metadata.get("labels") or _NOTHING
+    return fleet.Stray(
+        node=metadata["name"],
+        why=why,
+        pool=_text(labels.get(_POOL_LABEL)),
+        slice_name=_text(labels.get(SLICE_LABEL)),
+        partition_ids=tuple(found for key in _ID_LABELS if (found := _text(labels.get(key)))),
+        uid=_text(metadata.get("uid")),
+        created_at=_moment_of_many(metadata.get("creationTimestamp")),
+        schedulable=not (document.get("spec") or _NOTHING).get("unschedulable"),
+        is_static=is_static,
+    )
 
 
 def _conditions(

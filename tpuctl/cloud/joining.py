@@ -1,7 +1,8 @@
 """Join nodes, node pools and reserved capacity into blocks of cubes. Pure; sorted by id.
 
 The joints: label `gce-topology-block` is a block's physical id, label `gce-topology-subblock` a sub-block's,
-label `gke-nodepool` the name of a pool; a pool's reservation path names its sub-block.
+label `gke-nodepool` the name of a pool; a pool's reservation path names its sub-block. A node that has lost
+the label of its cube is still a node of its pool, and its cube does not lack a host for it.
 
 A `Joiner` that is asked again gives the same object for every cube and block that is as it was: of 100,000
 nodes a handful changes from one minute to the next, and all else need not be judged anew.
@@ -14,7 +15,7 @@ import dataclasses
 import operator
 from typing import TYPE_CHECKING
 
-from tpuctl.model import fleet
+from tpuctl.model import fleet, topology
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -67,7 +68,7 @@ class Joiner:
             else:
                 by_cube.setdefault(node.host.cube_id, []).append(node)
         seen = self._agreed(by_cube, strays)
-        cubes = self._same_cubes(_Joint(seen, pools, reserved).cubes())
+        cubes = self._same_cubes(_with_strays(_Joint(seen, pools, reserved).cubes(), strays))
         blocks = self._same_blocks(_grouped(cubes, seen, pools, reserved))
         return blocks, tuple(sorted(strays))
 
@@ -114,7 +115,14 @@ def _agreed(cube_id: str, placed: list[documents.PlacedHost], strays: list[fleet
     if blocks.count(block) < len(blocks):
         strays += [
             fleet.Stray(
-                item.host.name, f"it names block {item.block}, the others of cube {cube_id} name {block}"
+                node=item.host.name,
+                why=f"it names block {item.block}, the others of cube {cube_id} name {block}",
+                pool=item.host.pool,
+                slice_name=item.host.slice_name,
+                partition_ids=tuple(filter(None, item.host.partition_ids)),
+                uid=item.host.uid,
+                created_at=item.host.created_at,
+                schedulable=item.host.schedulable,
             )
             for item in placed
             if item.block != block
@@ -135,6 +143,48 @@ def _most_common(words: Sequence[str]) -> str:
         return words[0]
     counts = collections.Counter(words)
     return min(counts, key=lambda word: (not word, -counts[word], word))
+
+
+def _with_strays(cubes: list[fleet.Cube], strays: Sequence[fleet.Stray]) -> list[fleet.Cube]:
+    """The cubes with the nodes that lack only a label to be among their hosts.
+
+    The cube's own id counts most, then the node pool; without both, the label of a slice that all hosts of
+    the cube carry. A cube with all its hosts lacks none.
+    """
+    found = [stray for stray in strays if not stray.is_static]
+    if not found:
+        return cubes
+    short = [cube for cube in cubes if len(cube.hosts) < topology.HOSTS_PER_CUBE]
+    homes: dict[tuple[str, str], list[fleet.Cube]] = {}
+    for cube in short:
+        for key in _keys_of_cube(cube):
+            homes.setdefault(key, []).append(cube)
+    by_cube: dict[str, list[str]] = {}
+    for stray in found:
+        for cube in next((homes[key] for key in _keys_of_stray(stray) if key in homes), ()):
+            by_cube.setdefault(cube.id, []).append(stray.node)
+    return [
+        dataclasses.replace(cube, strays=tuple(sorted(by_cube[cube.id]))) if cube.id in by_cube else cube
+        for cube in cubes
+    ]
+
+
+def _keys_of_cube(cube: fleet.Cube) -> Iterator[tuple[str, str]]:
+    yield "cube", cube.id
+    pool = cube.pool.name if cube.pool is not None else _most_common(tuple(map(_POOL, cube.hosts)) or ("",))
+    if pool:
+        yield "pool", pool
+    labels = {host.slice_name for host in cube.hosts}
+    if len(labels) == 1:
+        yield "slice", labels.pop()
+
+
+def _keys_of_stray(stray: fleet.Stray) -> Iterator[tuple[str, str]]:
+    yield from (("cube", partition_id) for partition_id in stray.partition_ids)
+    if stray.pool:
+        yield "pool", stray.pool
+    elif stray.slice_name:
+        yield "slice", stray.slice_name
 
 
 class _Joint:

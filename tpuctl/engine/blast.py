@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from tpuctl.engine import astray
 from tpuctl.model import topology
 
 if TYPE_CHECKING:
@@ -43,23 +44,27 @@ def of_hosts(snapshot: fleet.Fleet, hosts: tuple[fleet.Host, ...]) -> BlastRadiu
     names = {host.name for host in hosts}
     members = {item.name: snapshot.hosts_of(item) for item in snapshot.slices}
     hit = {name: found for name, found in members.items() if names.intersection(host.name for host in found)}
-    every = {host.name: host for host in hosts}
-    every |= {host.name: host for found in hit.values() for host in found}
+    every = names | {host.name for found in hit.values() for host in found}
+    every.update(node for name in hit for node in astray.names_of(snapshot, snapshot.slices_by_name[name]))
     return BlastRadius(
         slices=tuple(sorted(hit)),
-        pods=snapshot.pods_on(tuple(every.values())),
+        pods=snapshot.pods_at(every),
         hosts=len(every),
         chips=len(every) * topology.CHIPS_PER_HOST,
     )
 
 
 def of_slice(snapshot: fleet.Fleet, item: fleet.Slice) -> BlastRadius:
-    """What taking `item` apart hits: every unfinished pod on its hosts, whoever owns it."""
+    """What taking `item` apart hits: every unfinished pod on its hosts, whoever owns it.
+
+    Nodes that may be its hosts though no partition label says so count as such.
+    """
     # Hosts that carry the label of another slice were never this one's, whatever its spec claims.
     hosts = tuple(host for host in snapshot.hosts_of(item) if host.slice_name in ("", item.name))
+    names = {*(host.name for host in hosts), *astray.names_of(snapshot, item)}
     return BlastRadius(
         slices=(item.name,),
-        pods=snapshot.pods_on(hosts),
-        hosts=len(hosts),
-        chips=len(hosts) * topology.CHIPS_PER_HOST,
+        pods=snapshot.pods_at(names),
+        hosts=len(names),
+        chips=len(names) * topology.CHIPS_PER_HOST,
     )

@@ -92,7 +92,7 @@ def _repaired(cube: fleet.Cube) -> fleet.Cube:
     """What the reservation and the node pool said of it is out of date then."""
     complete = len(cube.hosts) == topology.HOSTS_PER_CUBE
     hosts = tuple(map(_well, cube.hosts if complete else _made_up(cube)))
-    return dataclasses.replace(cube, hosts=hosts, pool=None, sub_block=None)
+    return dataclasses.replace(cube, hosts=hosts, pool=None, sub_block=None, strays=())
 
 
 def _well(host: fleet.Host) -> fleet.Host:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
+from tpuctl.engine import astray
 from tpuctl.model import operations
 
 if TYPE_CHECKING:
@@ -24,11 +25,17 @@ def with_leftovers(snapshot: fleet.Fleet) -> fleet.Fleet:
 
 def _claims(snapshot: fleet.Fleet) -> tuple[operations.Claim, ...]:
     held = {host.name for item in snapshot.slices for host in snapshot.hosts_of(item)}
+    held.update(node for item in snapshot.slices for node in astray.names_of(snapshot, item))
     running = [pod for pod in snapshot.pods if pod.node not in held and pod.node and not pod.is_finished]
     if not running:
         return ()
     swapped = _of_swaps(snapshot)
-    cube_of = {host.name: cube.id for cube in snapshot.cubes if cube.id not in swapped for host in cube.hosts}
+    cube_of = {
+        name: cube.id
+        for cube in snapshot.cubes
+        if cube.id not in swapped
+        for name in (*(host.name for host in cube.hosts), *cube.strays)
+    }
     found: dict[str, collections.Counter[str]] = {}
     for pod in running:
         if pod.node in cube_of:

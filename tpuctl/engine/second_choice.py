@@ -110,12 +110,18 @@ def _replacements(
 def _broken(
     snapshot: fleet.Fleet, partitions: Sequence[str], policy: health_values.HealthPolicy
 ) -> tuple[str, ...]:
-    """Those that are unhealthy or incomplete, or of which no node is left; unknown is no reason to act."""
+    """Those that are unhealthy or incomplete, or of which no node is left; unknown is no reason to act.
+
+    While nodes are there that no partition label places, one of them may be what is missed.
+    """
+    is_sure = all(stray.is_static for stray in snapshot.strays)
     bad = (states.Verdict.UNHEALTHY, states.Verdict.INCOMPLETE)
     found = []
     for partition in partitions:
         cube = snapshot.cubes_by_id.get(partition)
-        if cube is None or health.judge(cube, policy, now=snapshot.observed_at).verdict in bad:
+        if cube is None:
+            found += [partition] * is_sure
+        elif health.judge(cube, policy, now=snapshot.observed_at).verdict in bad:
             found.append(partition)
     return tuple(found)
 

@@ -16,13 +16,13 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.engine import health, placement
+from tpuctl.engine import astray, health, placement, swap_radius
 from tpuctl.model import fleet, operations, states, topology
 from tpuctl.model import health as health_values
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
 Intent = operations.Intent
 
@@ -64,6 +64,9 @@ class Why(enum.Enum):
     NOT_A_MEMBER = "it has no such cube"
     MOVING = "it is being formed or taken apart"
     SHAPE = "its shape is none that can be formed"
+    ASTRAY = (
+        "pods run on nodes without a partition label, and which cube or slice these are of cannot be told"
+    )
 
 
 _FORMING = (states.SliceState.CREATED, states.SliceState.NOT_CREATED, states.SliceState.ACTIVATING)
@@ -111,9 +114,13 @@ def plan_swap(
     strangers = sorted(set(wish.bad) - set(item.partition_ids))
     if strangers:
         return Impossible(Why.NOT_A_MEMBER, ", ".join(strangers))
-    bad = _chosen_bad(members, unknown, wish, snapshot.observed_at)
+    lost = () if astray.instead_of_lost(snapshot, item) else unknown
+    bad = _chosen_bad(members, lost, wish, snapshot.observed_at)
     if not bad:
         return Whole(item)
+    riddle = swap_radius.riddle(snapshot, item, bad, unknown)
+    if riddle:
+        return Impossible(Why.ASTRAY, riddle)
     found = _replacements(snapshot, item, bad, wish, next(iter(members.values())).block)
     if isinstance(found, placement.Refusal):
         return found
@@ -123,9 +130,9 @@ def plan_swap(
         slice=item,
         exchanges=exchanges,
         partitions=tuple(sorted({*item.partition_ids} - {*bad} | {*news})),
-        reasons=tuple(_reason(members.get(cube_id), wish, snapshot.observed_at) for cube_id in bad),
-        pods=_pods(snapshot, item, bad),
-        cordons=_cordons(members, bad),
+        reasons=tuple(_reason(snapshot, item, members.get(cube_id), wish) for cube_id in bad),
+        pods=swap_radius.pods(snapshot, item, bad),
+        cordons=swap_radius.cordons(snapshot, item, bad),
     )
 
 
@@ -139,7 +146,7 @@ def _in_place(snapshot: fleet.Fleet, item: fleet.Slice) -> SwapPlan | Whole | Im
         exchanges=(),
         partitions=item.partition_ids,
         reasons=(),
-        pods=_pods(snapshot, item, ()),
+        pods=swap_radius.pods(snapshot, item, ()),
         cordons=(),
     )
 
@@ -310,13 +317,13 @@ def _ever(operation: operations.Operation) -> set[str]:
 
 
 def _chosen_bad(
-    members: dict[str, fleet.Cube], unknown: Sequence[str], wish: Wish, now: datetime.datetime
+    members: dict[str, fleet.Cube], lost: Sequence[str], wish: Wish, now: datetime.datetime
 ) -> tuple[str, ...]:
     if wish.bad:
         return wish.bad
     broken = {cube_id for cube_id, cube in members.items() if _is_broken(cube, wish, now)}
     # A member that no node belongs to any more is as broken as can be.
-    return tuple(sorted({*broken, *unknown}))
+    return tuple(sorted({*broken, *lost}))
 
 
 def _is_broken(cube: fleet.Cube, wish: Wish, now: datetime.datetime) -> bool:
@@ -348,27 +355,9 @@ def row_of(cubes: int) -> topology.Topology:
     return topology.Topology(edge, edge, edge * cubes)
 
 
-def _reason(cube: fleet.Cube | None, wish: Wish, now: datetime.datetime) -> str:
+def _reason(snapshot: fleet.Fleet, item: fleet.Slice, cube: fleet.Cube | None, wish: Wish) -> str:
     if cube is None:
-        return "no node of it exists"
-    judgement = health.judge(cube, wish.policy, now)
+        nodes = astray.instead_of_lost(snapshot, item)
+        return astray.told(nodes, "that may be of it") if nodes else "no node of it exists"
+    judgement = health.judge(cube, wish.policy, snapshot.observed_at)
     return "; ".join(judgement.reasons) or str(judgement.verdict)
-
-
-def _pods(snapshot: fleet.Fleet, item: fleet.Slice, bad: Collection[str]) -> tuple[operations.PodRef, ...]:
-    cube_of = {host.name: host.cube_id for host in snapshot.hosts_of(item)}
-    return tuple(
-        operations.PodRef(pod.namespace, pod.name, pod.uid, pod.node, cube_of[pod.node] in bad)
-        for pod in snapshot.pods
-        if pod.node in cube_of and not pod.is_finished
-    )
-
-
-def _cordons(members: dict[str, fleet.Cube], bad: Sequence[str]) -> tuple[str, ...]:
-    return tuple(
-        host.name
-        for cube_id in bad
-        if cube_id in members
-        for host in members[cube_id].hosts
-        if host.schedulable
-    )

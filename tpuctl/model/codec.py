@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 API_VERSION = "tpuctl/v1"
+_ADDED_LATER: Mapping[type[object], frozenset[str]] = {
+    fleet.Cube: frozenset({"strays"}),
+    fleet.Stray: frozenset(fleet.Stray._field_defaults),
+}
+"""Fields that dumps of earlier versions lack; what they default to says that nothing was told."""
 KIND = "FleetDump"
 
 
@@ -126,6 +131,8 @@ def _record(value: Any, kind: Any, fields: Mapping[str, Any], place: str) -> Any
     unknown = sorted(str(key) for key in value if key not in names)
     if unknown:
         raise DumpError(f"{place}: unknown key '{unknown[0]}'")
+    added = _ADDED_LATER.get(kind, frozenset())
+    names = {key: name for key, name in names.items() if key in value or name not in added}
     missing = sorted(key for key in names if key not in value)
     if missing:
         raise DumpError(f"{place}: key '{missing[0]}' is missing")

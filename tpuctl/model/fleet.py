@@ -12,10 +12,10 @@ import enum
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tpuctl.model import operations, reserved, states, topology
+from tpuctl.model import nodes, operations, reserved, states, topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 T = TypeVar("T")
 
@@ -25,6 +25,8 @@ SubBlock = reserved.SubBlock
 NodePool = reserved.NodePool
 PoolSpec = reserved.PoolSpec
 ReservedBlock = reserved.ReservedBlock
+NodeCondition = nodes.NodeCondition
+Stray = nodes.Stray
 
 
 class SourceName(enum.StrEnum):
@@ -48,18 +50,6 @@ class Source(NamedTuple):
     """The list's resourceVersion where the service has one, else empty."""
     observed_at: datetime.datetime
     """The server's time when it answered."""
-
-
-class NodeCondition(NamedTuple):
-    """A condition of a node other than Ready."""
-
-    type: str
-    status: str
-    """True or Unknown, or whatever else the node says; False is not kept, since it means that all is well."""
-    reason: str
-    message: str
-    since: datetime.datetime | None
-    """When it last changed."""
 
 
 class Host(NamedTuple):
@@ -135,10 +125,17 @@ class Cube:
     hosts: tuple[Host, ...] = ()
     pool: NodePool | None = None
     sub_block: SubBlock | None = None
+    strays: tuple[str, ...] = ()
+    """Nodes of its node pool that carry no label of this cube: there, though it is not told which hosts."""
 
     @property
     def has_nodes(self) -> bool:
         return bool(self.hosts)
+
+    @property
+    def missing_hosts(self) -> int:
+        """Hosts that have no node for certain: a node without its labels stands for one of them."""
+        return max(topology.HOSTS_PER_CUBE - len(self.hosts) - len(self.strays), 0)
 
     @property
     def ready_hosts(self) -> int:
@@ -250,13 +247,6 @@ class Pod(NamedTuple):
     @property
     def is_finished(self) -> bool:
         return self.phase in ("Succeeded", "Failed")
-
-
-class Stray(NamedTuple):
-    """A TPU node that belongs to no cube, and why."""
-
-    node: str
-    why: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -381,8 +371,12 @@ class Fleet:
 
     def pods_on(self, hosts: tuple[Host, ...]) -> tuple[Pod, ...]:
         """Unfinished pods on these hosts."""
-        names = {host.name for host in hosts}
-        return tuple(pod for pod in self.pods if pod.node in names and not pod.is_finished)
+        return self.pods_at(host.name for host in hosts)
+
+    def pods_at(self, names: Iterable[str]) -> tuple[Pod, ...]:
+        """Unfinished pods on the nodes of these names."""
+        there = set(names)
+        return tuple(pod for pod in self.pods if pod.node in there and not pod.is_finished)
 
 
 _FACTS = frozenset({"blocks", "slices", "pods", "strays", "claims"})

@@ -18,6 +18,7 @@ def check_invariants(snapshot: fleet.Fleet) -> tuple[str, ...]:
         *_cube_shapes(snapshot),
         *_allocated_once(snapshot),
         *_slice_labels(snapshot),
+        *_strays(snapshot),
     )
 
 
@@ -67,3 +68,11 @@ def _slice_labels(snapshot: fleet.Fleet) -> Iterator[str]:
                 yield f"host {host.name} is labelled with slice {host.slice_name}, which does not exist"
             elif item is not None and not set(item.partition_ids).intersection(host.partition_ids):
                 yield f"host {host.name} is labelled with slice {item.name}, which does not list it"
+
+
+def _strays(snapshot: fleet.Fleet) -> Iterator[str]:
+    known = {stray.node for stray in snapshot.strays}
+    for cube in snapshot.cubes:
+        for name in cube.strays:
+            if name not in known:
+                yield f"node {name} is listed as a stray of cube {cube.id}, and not as one of the fleet"

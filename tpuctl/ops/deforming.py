@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from tpuctl.engine import blast
+from tpuctl.engine import astray, blast
 from tpuctl.model import errors, fleet, operations, topology
 from tpuctl.ops import journal, locking, refusals, running, waiting
 
@@ -24,6 +24,8 @@ class Prepared:
     slice: fleet.Slice
     radius: blast.BlastRadius
     observed_at: datetime.datetime
+    perhaps: frozenset[str] = frozenset()
+    """Nodes in the radius that may be another slice's, since no label tells: their pods are never ended."""
 
 
 def prepare(ports: ports_module.Ports, name: str, *, force_foreign: bool) -> Prepared | None:
@@ -41,8 +43,12 @@ def prepare(ports: ports_module.Ports, name: str, *, force_foreign: bool) -> Pre
         return None
     if item.owner is not None and not force_foreign:
         raise refusals.foreign(name, item.owner)
-    radius = blast.of_slice(snapshot, item)
-    return Prepared(slice=item, radius=radius, observed_at=snapshot.observed_at)
+    return Prepared(
+        slice=item,
+        radius=blast.of_slice(snapshot, item),
+        observed_at=snapshot.observed_at,
+        perhaps=frozenset(node.name for node in astray.of_slice(snapshot, item) if not node.is_sure),
+    )
 
 
 def deform(
@@ -127,6 +133,7 @@ def _pods(shown: Prepared) -> tuple[operations.PodRef, ...]:
     return tuple(
         operations.PodRef(pod.namespace, pod.name, pod.uid, pod.node, replaced=True)
         for pod in shown.radius.pods
+        if pod.node not in shown.perhaps
     )
 
 

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.engine import health
+from tpuctl.engine import astray, health
 from tpuctl.engine.health import verdicts
 from tpuctl.model import fleet, operations, states, topology
 from tpuctl.model import health as health_values
@@ -196,7 +196,7 @@ def _slice(
         blocks=tuple(blocks[block] for block in sorted({view.block.id for view in found})),
         cubes=found,
         hosts=len(hosts),
-        pods=len(snapshot.pods_on(hosts)) if snapshot.has(fleet.SourceName.PODS) else None,
+        pods=len(astray.pods_of(snapshot, item)) if snapshot.has(fleet.SourceName.PODS) else None,
         judgement=_judged(snapshot, item, found, policy) if snapshot.has(fleet.SourceName.NODES) else None,
     )
 

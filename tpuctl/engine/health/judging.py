@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tpuctl.engine import astray as astray_nodes
 from tpuctl.engine.health import fusing, labels, pools, reservations
 from tpuctl.engine.health import hosts as host_evidence
 from tpuctl.engine.health import slices as slice_evidence
@@ -15,7 +16,7 @@ from tpuctl.model import health, states, topology
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tpuctl.model import fleet
 
@@ -36,8 +37,7 @@ def judge(
     well = not any(item.is_trouble and item.domain is health.Domain.VM for item in found)
     found += labels.of_cube(cube.hosts, hosts_are_well=well)
     if cube.sub_block is not None:
-        missing = max(topology.HOSTS_PER_CUBE - len(cube.hosts), 0)
-        found += reservations.of_sub_block(cube.sub_block, policy, now, missing_hosts=missing)
+        found += reservations.of_sub_block(cube.sub_block, policy, now, missing_hosts=cube.missing_hosts)
     for item in slices:
         found.append(slice_evidence.about_cube(item, cube))
     return fusing.fuse(found, usable_hosts=_usable_hosts(cube, found))
@@ -48,9 +48,14 @@ def judge_part(
     shape: topology.Topology,
     policy: health.HealthPolicy = health.DEFAULT_POLICY,
     now: datetime.datetime | None = None,
+    *,
+    astray: Sequence[str] = (),
 ) -> health.Judgement:
-    """The judgement on one partition smaller than a cube: its hosts and its own label, nothing around it."""
-    found = list(_of_part(hosts, shape, policy, now))
+    """The judgement on one partition smaller than a cube: its hosts and its own label, nothing around it.
+
+    `astray` are nodes that may be hosts of it, though no label says so.
+    """
+    found = list(_of_part(hosts, shape, policy, now, astray))
     return fusing.fuse(found, usable_hosts=len(hosts) - len(_blamed(found)))
 
 
@@ -65,9 +70,10 @@ def judge_slice(
     A sub-slice is isolated from the rest of its cube, so only its own part counts.
     """
     now, hosts = snapshot.observed_at, snapshot.hosts_of(item)
-    found = [slice_evidence.readiness(item, policy, now), *slice_evidence.hosts_there(item, hosts)]
+    astray = astray_nodes.names_of(snapshot, item)
+    found = [slice_evidence.readiness(item, policy, now), *slice_evidence.hosts_there(item, hosts, astray)]
     if item.topology is not None and item.topology.is_sub_slice:
-        found += _of_part(hosts, item.topology, policy, now)
+        found += _of_part(hosts, item.topology, policy, now, astray)
         return fusing.fuse(found, usable_hosts=len(hosts) - len(_blamed(found)))
     cubes = snapshot.cubes_of(item)
     found += slice_evidence.of_cubes({cube.id: judged[cube.id] for cube in cubes})
@@ -79,9 +85,13 @@ def _of_part(
     shape: topology.Topology,
     policy: health.HealthPolicy,
     now: datetime.datetime | None,
+    astray: Sequence[str],
 ) -> Iterator[health.Evidence]:
     yield from _of_hosts(hosts, policy, now)
-    if not hosts:
+    if astray and len(hosts) < shape.hosts <= len(hosts) + len(astray):
+        says = astray_nodes.told(astray, "that may be of it")
+        yield health.Evidence(health.Origin.NODE, "", says, states.Verdict.UNKNOWN)
+    elif not hosts:
         yield health.Evidence(health.Origin.NODE, "", "no nodes", states.Verdict.INCOMPLETE)
     elif len(hosts) < shape.hosts:
         says = f"{len(hosts)} of {shape.hosts} hosts"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tpuctl.engine import astray as astray_nodes
 from tpuctl.engine.health import hosts as host_evidence
 from tpuctl.model import health, states
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tpuctl.model import fleet
 
@@ -78,12 +79,21 @@ def about_cube(item: fleet.Slice, cube: fleet.Cube) -> health.Evidence:
     return health.Evidence(health.Origin.SLICE, f"slice {item.name}", says, points_to, domain, item.since)
 
 
-def hosts_there(item: fleet.Slice, hosts: tuple[fleet.Host, ...]) -> Iterator[health.Evidence]:
-    """Whether all hosts of the slice are there, and carry its label once it is ready."""
+def hosts_there(
+    item: fleet.Slice, hosts: tuple[fleet.Host, ...], astray: Sequence[str] = ()
+) -> Iterator[health.Evidence]:
+    """Whether all hosts of the slice are there, and carry its label once it is ready.
+
+    `astray` are nodes that may be hosts of it, though no partition label says so: those are not missing.
+    """
     wanted = item.topology.hosts if item.topology is not None else None
     if wanted is None:
         says = f"topology '{item.raw_topology}' is no shape that is known"
         yield health.Evidence(health.Origin.SLICE, "", says, Verdict.UNKNOWN)
+    elif astray and len(hosts) < wanted <= len(hosts) + len(astray):
+        says = f"{len(hosts)} of {wanted} hosts are told by labels; "
+        says += astray_nodes.told(astray, "that may be of it")
+        yield health.Evidence(health.Origin.NODE, "", says, Verdict.UNKNOWN)
     elif len(hosts) < wanted:
         says = f"{len(hosts)} of {wanted} hosts have a node"
         yield health.Evidence(health.Origin.NODE, "", says, Verdict.INCOMPLETE, Domain.VM)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from tpuctl.engine import placement, tenancy
+from tpuctl.engine import astray, placement, tenancy
 from tpuctl.engine.inventory import recent, stock
 from tpuctl.engine.reconciling import arriving, facts, guards, ledger, wanted
 from tpuctl.model import fleet, operations, reconciling, states
@@ -206,12 +206,13 @@ class Draft:
         return found
 
     def pods_on(self, item: fleet.Slice) -> int:
-        """Unfinished pods on the hosts of a slice."""
-        by_cube: Mapping[str, tuple[fleet.Pod, ...]] = self.view.pods_by_cube
-        if not by_cube:
+        """Unfinished pods on the hosts of a slice, those without partition labels among them."""
+        if not self.view.snapshot.pods:
             return 0
-        if item.topology is not None and item.topology.is_sub_slice:
-            return len(self.view.snapshot.pods_on(self.view.snapshot.hosts_of(item)))
+        is_small = item.topology is not None and item.topology.is_sub_slice
+        if is_small or astray.of_slice(self.view.snapshot, item):
+            return len(astray.pods_of(self.view.snapshot, item))
+        by_cube: Mapping[str, tuple[fleet.Pod, ...]] = self.view.pods_by_cube
         return sum(len(by_cube.get(cube.id, ())) for cube in self.view.members(item))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.engine import health, swapping
+from tpuctl.engine import astray, health, swapping
 from tpuctl.engine.reconciling import arriving, estimates, fitting, suspicion, words
 from tpuctl.engine.reconciling import draft as drafts
 from tpuctl.engine.reconciling.ledger import AGAIN
@@ -228,7 +228,8 @@ def _part_verdict(draft: Draft, item: fleet.Slice) -> states.Verdict:
     view = draft.view
     if item.topology is None:
         return states.Verdict.UNKNOWN
-    return health.judge_part(view.snapshot.hosts_of(item), item.topology, view.policy, view.now).verdict
+    hosts, nodes = view.snapshot.hosts_of(item), astray.names_of(view.snapshot, item)
+    return health.judge_part(hosts, item.topology, view.policy, view.now, astray=nodes).verdict
 
 
 class _Pods(NamedTuple):
@@ -240,9 +241,11 @@ class _Pods(NamedTuple):
 
 
 def _pods(draft: Draft, item: fleet.Slice) -> _Pods:
-    hosts = draft.view.snapshot.hosts_of(item)
-    ready = {host.name for host in hosts if host.ready is True}
-    nodes = [pod.node for pod in draft.view.snapshot.pods_on(hosts)]
+    snapshot = draft.view.snapshot
+    ready = {host.name for host in snapshot.hosts_of(item) if host.ready is True}
+    # Of a node that lacks its labels nothing speaks against its pods.
+    ready.update(astray.names_of(snapshot, item))
+    nodes = [pod.node for pod in astray.pods_of(snapshot, item)]
     on_ready = sum(node in ready for node in nodes)
     return _Pods(on_ready, len(nodes) - on_ready)
 

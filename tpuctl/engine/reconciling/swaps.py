@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuctl.engine import placement, swapping
+from tpuctl.engine import astray, placement, swapping
 from tpuctl.engine.health import verdicts
 from tpuctl.engine.reconciling import draft as drafts
 from tpuctl.engine.reconciling import estimates, making_room, relocating, suspicion, words
@@ -66,6 +66,17 @@ def mend_one(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
         relocating.retry_formation(draft, want, item)
 
 
+def _tell_astray(draft: Draft, item: fleet.Slice) -> None:
+    """Nodes that lack only a label prove nothing: a person has to look."""
+    nodes = astray.names_of(draft.view.snapshot, item)
+    if nodes:
+        draft.ledger.recommend(
+            f"slice/{item.name}",
+            f"{astray.told(nodes, 'that may be of it')}, which is no reason to touch it; "
+            f"look at: kubectl get node {nodes[0]} --show-labels",
+        )
+
+
 def _age_s(draft: Draft, item: fleet.Slice) -> float:
     return (draft.view.now - item.since).total_seconds()
 
@@ -76,19 +87,21 @@ def _age_s(draft: Draft, item: fleet.Slice) -> float:
 def _mend_running(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
     if item.topology is None or item.topology.is_sub_slice:
         relocating.watch_sub_slice(draft, want, item)
+        _tell_astray(draft, item)
         return
     broken = tuple(_broken(draft, item))
     if broken:
         sighting = draft.ledger.see(relocating.TROUBLE, want.name)
         if not draft.ledger.has_lasted(sighting, 0.0):
             draft.wait(want.name, f"{_cubes(broken)} failed under it; the loop looks again before it acts")
-        elif _must_let_pods_end(draft, broken) and not draft.ledger.has_lasted(
+        elif _must_let_pods_end(draft, item, broken) and not draft.ledger.has_lasted(
             sighting, relocating.SILENT_PODS_S
         ):
             draft.wait(want.name, f"{_cubes(broken)} failed under it, and pods still run there")
         else:
             _swap(draft, want, item, broken)
         return
+    _tell_astray(draft, item)
     worn = () if want.entry.allow_degraded else tuple(_worn(draft, item))
     if worn:
         sighting = draft.ledger.see(WORN, want.name)
@@ -101,7 +114,10 @@ def _broken(draft: Draft, item: fleet.Slice) -> Iterator[str]:
     known = draft.view.snapshot.cubes_by_id
     for cube_id in item.partition_ids:
         cube = known.get(cube_id)
-        if cube is None or not cube.hosts or _verdict(draft, cube) in _BROKEN:
+        if cube is not None and cube.hosts:
+            if _verdict(draft, cube) in _BROKEN:
+                yield cube_id
+        elif not astray.instead_of_lost(draft.view.snapshot, item):
             yield cube_id
 
 
@@ -109,13 +125,20 @@ def _verdict(draft: Draft, cube: fleet.Cube) -> states.Verdict:
     return verdicts.of(cube, draft.view.policy, draft.view.now).verdict
 
 
-def _must_let_pods_end(draft: Draft, broken: Sequence[str]) -> bool:
-    """If true, pods are bound to hosts of the failed cubes that are not ready: they may still run there."""
+def _must_let_pods_end(draft: Draft, item: fleet.Slice, broken: Sequence[str]) -> bool:
+    """If true, pods are bound to hosts of the failed cubes that are not ready: they may still run there.
+
+    So they may on what is left of a cube that has no node with its label.
+    """
     known, pods = draft.view.snapshot.cubes_by_id, draft.view.pods_by_cube
     for cube_id in broken:
-        silent = (
-            {host.name for host in known[cube_id].hosts if host.ready is not True} if cube_id in known else ()
-        )
+        cube = known.get(cube_id)
+        if cube is None or not cube.hosts:
+            rest = [node.name for node in astray.of_slice(draft.view.snapshot, item) if not node.cube]
+            if rest and draft.view.snapshot.pods_at(rest):
+                return True
+            continue
+        silent = {*cube.strays, *(host.name for host in cube.hosts if host.ready is not True)}
         if any(pod.node in silent for pod in pods.get(cube_id, ())):
             return True
     return False
@@ -159,17 +182,22 @@ def _mend_failed(draft: Draft, want: wanted.Want, item: fleet.Slice) -> None:
         return
     if item.topology.is_sub_slice:
         relocating.mend_sub_slice(draft, want, item)
+        _tell_astray(draft, item)
         return
     broken = tuple(_broken(draft, item))
     if broken:
         _swap(draft, want, item, broken)
         return
     judged = {cube.id: _verdict(draft, cube) for cube in draft.view.members(item)}
-    unknown = sorted(cube_id for cube_id, verdict in judged.items() if verdict is Verdict.UNKNOWN)
+    # What is not broken and has no node that carries its label is not known either.
+    unknown = sorted(
+        cube_id for cube_id in item.partition_ids if judged.get(cube_id, Verdict.UNKNOWN) is Verdict.UNKNOWN
+    )
     if unknown:
         draft.wait(
             want.name, f"it is FAILED; {_cubes(unknown)} of it in an unknown state, which proves nothing"
         )
+        _tell_astray(draft, item)
         draft.ledger.recommend(
             f"slice/{want.name}",
             f"it is FAILED and nobody knows how {words.listed(unknown)} fares: look there",

@@ -120,7 +120,7 @@ class View:
 
     @functools.cached_property
     def pods_by_cube(self) -> Mapping[str, tuple[fleet.Pod, ...]]:
-        """Cube id -> unfinished TPU pods on its hosts."""
+        """Cube id -> unfinished TPU pods on its hosts, and on nodes of its pool that lack its label."""
         return self.snapshot.derived(_pods_by_cube)
 
     @functools.cached_property
@@ -172,7 +172,8 @@ def _pods_by_cube(snapshot: fleet.Fleet) -> Mapping[str, tuple[fleet.Pod, ...]]:
     running = [pod for pod in snapshot.pods if not pod.is_finished and pod.node]
     if not running:
         return {}
-    cube_of = {host.name: cube.id for cube in snapshot.cubes for host in cube.hosts}
+    cube_of = {name: cube.id for cube in snapshot.cubes for name in cube.strays}
+    cube_of.update((host.name, cube.id) for cube in snapshot.cubes for host in cube.hosts)
     found: dict[str, list[fleet.Pod]] = {}
     for pod in running:
         if pod.node in cube_of:

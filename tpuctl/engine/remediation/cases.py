@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tpuctl.engine import blast
+from tpuctl.engine import astray, blast
 from tpuctl.engine.health import hosts as host_evidence
 from tpuctl.engine.remediation import failovers, findings, ladder, rules
 from tpuctl.model import counts, declared, health, repairs, states, topology
@@ -138,6 +138,9 @@ def _of_finding(
         return step
     if step.remedy is Remedy.REPROVISION and staying:
         return f"its node pool is under slice {staying[0].slice.name}"
+    users = () if cube.pool is None else astray.users_of_pool(world.snapshot, cube.pool)
+    if step.remedy is Remedy.REPROVISION and users:
+        return f"its node pool may be in use by {users[0]}"
     hosts = cube.hosts if host is None else (host,)
     radius = blast.of_hosts(world.snapshot, hosts)
     under = [world.snapshot.slices_by_name[name] for name in radius.slices]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from tpuctl.engine import astray
 from tpuctl.engine.health import hosts as host_evidence
 from tpuctl.engine.remediation import rules
 from tpuctl.model import declared, fleet, health, repairs, states, topology
@@ -165,6 +166,9 @@ def of_pool(world: worlds.World, cube: fleet.Cube, settings: declared.PoolSettin
     """Whether the node pool should be made again; while hosts are in repair, fewer nodes are normal."""
     pool, sub_block, hosts = cube.pool, cube.sub_block, len(cube.hosts)
     if pool is None or hosts >= topology.HOSTS_PER_CUBE:
+        return
+    if cube.strays:
+        yield Finding(Standing.UNSURE, astray.told(cube.strays, f"of node pool {pool.name}"))
         return
     says = f"node pool {pool.name} is {pool.raw_status or 'in no known status'} with {hosts} nodes"
     healthy = sub_block.healthy_hosts if sub_block is not None else None
