@@ -6,6 +6,9 @@ Any cubes of one block can be joined, since optical switches connect any cube wi
 adjacency rule; so whether a slice fits is a count per block. The block is chosen by best fit: the one with
 the fewest usable cubes that still suffices, so that large holes stay large. A sub-slice goes to a cube that
 cannot serve a large slice anyway, the fullest of those first.
+
+Spares are healthy. A request that takes degraded cubes takes those before healthy ones, and breaks no spare
+by it; neither does a sub-slice in a cube that is shared or not healthy.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from tpuctl.model import health as health_values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from tpuctl.engine.inventory import tree
     from tpuctl.model import fleet, topology
 
 Obstacle = obstacles.Obstacle
@@ -42,7 +46,7 @@ class Request:
     """Cubes that must not be used."""
     policy: health_values.HealthPolicy = health_values.DEFAULT_POLICY
     keep_free: int = 0
-    """Spares: usable whole cubes that must be left over in the block."""
+    """Spares: healthy free cubes that must be left over in the block if any is taken from them."""
     priority: int | None = None
     """What the slice is to carry; None if nothing was said. Where it goes does not depend on it."""
 
@@ -111,8 +115,6 @@ def place(snapshot: fleet.Fleet, request: Request) -> Placement | Refusal:
 
 def place_in(index: stock.Stock, request: Request) -> Placement | Refusal:
     """The same on an index; the index is not changed."""
-    if request.is_restricted:
-        return _restricted(index, request)
     found = choose(index, request)
     if found is None:
         return _refusal(request, candidates(index, request))
@@ -126,8 +128,14 @@ def place_in(index: stock.Stock, request: Request) -> Placement | Refusal:
     )
 
 
-def choose(index: stock.Stock, request: Request) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
-    """Block, cubes and partitions for an unrestricted request; the cost does not grow with the fleet."""
+_Choice = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""Block, cubes and partitions."""
+
+
+def choose(index: stock.Stock, request: Request) -> _Choice | None:
+    """Block, cubes and partitions; the cost does not grow with the fleet unless the request is restricted."""
+    if request.is_restricted:
+        return _choose_among(index, request)
     only = None if request.block is None else index.number_of_block.get(request.block, -1)
     if only == -1:
         return None
@@ -135,46 +143,83 @@ def choose(index: stock.Stock, request: Request) -> tuple[str, tuple[str, ...], 
         return _choose_part(index, request, only)
     needed = request.topology.cubes
     block = index.best_block(needed, keep_free=request.keep_free) if only is None else only
-    if block is None or index.free[block].bit_count() < needed + request.keep_free:
-        return None
-    slots = index.slots[block]
-    ids = tuple(slots[number].cube.id for number in shelves.members(shelves.first(index.free[block], needed)))
-    return index.blocks[block], ids, ids
+    free = 0 if block is None else _cubes_left(index, request, block)
+    return None if block is None or free.bit_count() < needed else _take_first(index, block, free, needed)
 
 
 def candidates(index: stock.Stock, request: Request) -> tuple[Candidate, ...]:
     """How every block stood."""
-    return tuple(
-        _spared(index.candidate(block, request.topology), request) for block in _blocks(index, request)
-    )
+    if not request.is_restricted:
+        return tuple(_less_spares(index, block, request) for block in _blocks(index, request))
+    asked = _asked(index, request)
+    return tuple(_recounted(index, block, request, asked.get(block, 0)) for block in _blocks(index, request))
 
 
-def _choose_part(
-    index: stock.Stock, request: Request, only: int | None
-) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+# -- spares ----------------------------------------------------------------------------------------------
+
+
+def spare_cubes(index: stock.Stock, block: int, request: Request, asked: int = -1) -> int:
+    """Those of the cubes asked for, as bits, that must be left over: the last of the healthy free ones."""
+    if not request.keep_free:
+        return 0
+    healthy = index.healthy(block)
+    may = healthy & asked
+    left = max(healthy.bit_count() - request.keep_free, 0)
+    return may ^ shelves.first(may, min(left, may.bit_count()))
+
+
+def _less_spares(index: stock.Stock, block: int, request: Request) -> Candidate:
+    """Spares are not usable for this request, nor are the partitions in them."""
+    found = index.candidate(block, request.topology)
+    spares = spare_cubes(index, block, request)
+    if not spares:
+        return found
+    count = spares.bit_count()
+    if request.topology.is_sub_slice:
+        trees = (index.tree_of(index.slots[block][number]) for number in shelves.members(spares))
+        count = sum(sum(1 for _ in partitions.free(request.topology, 0)) for partitions in trees)
+    if not count:
+        return found
+    counts = sorted([*found.obstacles, (Obstacle.SPARE, count)], key=lambda entry: (-entry[1], entry[0]))
+    return dataclasses.replace(found, usable=found.usable - count, obstacles=tuple(counts))
+
+
+# -- choosing --------------------------------------------------------------------------------------------
+
+
+def _cubes_left(index: stock.Stock, request: Request, block: int, asked: int = -1) -> int:
+    """The cubes, as bits, that a slice of whole cubes may take."""
+    return index.free[block] & asked & ~spare_cubes(index, block, request, asked)
+
+
+def _take_first(index: stock.Stock, block: int, free: int, needed: int) -> _Choice:
+    slots = index.slots[block]
+    ids = tuple(slots[number].cube.id for number in shelves.members(index.pick(block, free, needed)))
+    return index.blocks[block], ids, ids
+
+
+def _choose_part(index: stock.Stock, request: Request, only: int | None) -> _Choice | None:
     found = index.best_part(request.topology, only)
-    if found is None:
-        return None
-    slot, part = found
-    free = index.free[slot.block]
-    if request.keep_free and free >> slot.number & 1 and free.bit_count() <= request.keep_free:
-        return _part_beside_spares(index, request, only)
+    if found is not None and spare_cubes(index, found[0].block, request) >> found[0].number & 1:
+        found = _part_beside_spares(index, request, only)
+    return None if found is None else _in_part(index, *found)
+
+
+def _in_part(index: stock.Stock, slot: stock.Slot, part: tree.Part) -> _Choice:
     return index.blocks[slot.block], (slot.cube.id,), (part.id,)
 
 
 def _part_beside_spares(
     index: stock.Stock, request: Request, only: int | None
-) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+) -> tuple[stock.Slot, tree.Part] | None:
     """The first block whose spares would not be broken into; spoiled cubes were looked at before."""
+    last_resort = None
     for block in range(len(index.blocks)) if only is None else (only,):
-        found = index.best_part(request.topology, block)
-        if found is None:
-            continue
-        slot, part = found
-        free = index.free[block]
-        if not free >> slot.number & 1 or free.bit_count() > request.keep_free:
-            return index.blocks[block], (slot.cube.id,), (part.id,)
-    return None
+        found = index.best_part(request.topology, block, avoid=spare_cubes(index, block, request))
+        if found is not None and found[0].leaving is None:
+            return found
+        last_resort = last_resort or found
+    return last_resort
 
 
 def _blocks(index: stock.Stock, request: Request) -> Iterator[int]:
@@ -192,54 +237,71 @@ def _refusal(request: Request, compared: Iterable[Candidate]) -> Refusal:
     )
 
 
-def _spared(found: Candidate, request: Request) -> Candidate:
-    """Spares are not usable for this request."""
-    spares = min(request.keep_free, found.usable)
-    if not spares or request.topology.is_sub_slice:
-        return found
-    counts = sorted([*found.obstacles, (Obstacle.SPARE, spares)], key=lambda entry: (-entry[1], entry[0]))
-    return dataclasses.replace(found, usable=found.usable - spares, obstacles=tuple(counts))
+# -- some cubes only -------------------------------------------------------------------------------------
 
 
-def _restricted(index: stock.Stock, request: Request) -> Placement | Refusal:
-    """Cubes were named or excluded: every piece of the blocks in question is looked at."""
-    compared: list[Candidate] = []
-    free: dict[int, list[tuple[stock.Slot, str]]] = {}
-    for block in _blocks(index, request):
-        pieces: list[counting.Piece] = []
-        free[block] = []
-        for slot, piece_id, piece in index.pieces(block, request.topology):
-            if not request.admits(slot.cube.id, piece_id):
-                pieces.append(piece._replace(obstacle=Obstacle.NOT_ASKED))
-                continue
-            pieces.append(piece)
-            if piece.obstacle is None:
-                free[block].append((slot, piece_id))
-        compared.append(_spared(counting.candidate_of(index.blocks[block], pieces), request))
-    needed = request.topology.partitions
-    fitting = [block for block, found in free.items() if len(found) >= needed + _kept(request)]
-    if not fitting:
-        return _refusal(request, compared)
-    if request.topology.is_sub_slice:
-        everywhere = [piece for block in fitting for piece in free[block]]
-        chosen = [min(everywhere, key=_wear)]
+def _asked(index: stock.Stock, request: Request) -> dict[int, int]:
+    """Block -> cubes, as bits, that the request admits or of which it admits a piece."""
+    asked: dict[int, int] = {}
+    if request.cubes:
+        find = index.slot_of if request.topology.is_sub_slice else index.slot_of_cube.get
+        for slot in filter(None, map(find, request.cubes)):
+            asked[slot.block] = asked.get(slot.block, 0) | 1 << slot.number
     else:
-        best = min(fitting, key=lambda block: (len(free[block]), block))
-        chosen = free[best][:needed]
-    return Placement(
-        topology=request.topology,
-        block=index.blocks[chosen[0][0].block],
-        cubes=tuple(sorted({slot.cube.id for slot, _ in chosen})),
-        partition_ids=tuple(sorted(piece_id for _, piece_id in chosen)),
-        candidates=tuple(compared),
-    )
+        asked = {block: (1 << len(slots)) - 1 for block, slots in enumerate(index.slots)}
+    for slot in filter(None, map(index.slot_of_cube.get, request.without)):
+        asked[slot.block] = asked.get(slot.block, 0) & ~(1 << slot.number)
+    return {block: asked[block] for block in _blocks(index, request) if asked.get(block)}
 
 
-def _kept(request: Request) -> int:
-    return 0 if request.topology.is_sub_slice else request.keep_free
+def _choose_among(index: stock.Stock, request: Request) -> _Choice | None:
+    asked = _asked(index, request)
+    if request.topology.is_sub_slice:
+        piece = min(_pieces_among(index, request, asked), key=_order, default=None)
+        return None if piece is None else _in_part(index, *piece)
+    needed = request.topology.cubes
+    left = {block: _cubes_left(index, request, block, cubes) for block, cubes in asked.items()}
+    fitting = [block for block, cubes in left.items() if cubes.bit_count() >= needed]
+    if not fitting:
+        return None
+    best = min(fitting, key=lambda block: (index.order(block, left[block], needed), block))
+    return _take_first(index, best, left[best], needed)
 
 
-def _wear(piece: tuple[stock.Slot, str]) -> tuple[int, int, int, int, str]:
+def _pieces_among(
+    index: stock.Stock, request: Request, asked: dict[int, int]
+) -> Iterator[tuple[stock.Slot, tree.Part]]:
+    """Pieces that could be taken; of a block of which no cubes were named, only the best."""
+    for block, cubes in asked.items():
+        open_cubes = cubes & ~spare_cubes(index, block, request, cubes)
+        if not request.cubes:
+            found = index.best_part(request.topology, block, avoid=~open_cubes)
+            if found is not None:
+                yield found
+            continue
+        for number in shelves.members(open_cubes):
+            slot = index.slots[block][number]
+            if not slot.claims:
+                for part in index.tree_of(slot).free(request.topology, slot.used):
+                    if request.admits(slot.cube.id, part.id):
+                        yield slot, part
+
+
+def _recounted(index: stock.Stock, block: int, request: Request, asked: int) -> Candidate:
+    """How a block stands when only some of its pieces were asked for: each of them is looked at."""
+    spares = spare_cubes(index, block, request, asked)
+    pieces = []
+    for slot, piece_id, piece in index.pieces(block, request.topology):
+        if not request.admits(slot.cube.id, piece_id):
+            pieces.append(piece._replace(obstacle=Obstacle.NOT_ASKED))
+        elif piece.obstacle is None and spares >> slot.number & 1:
+            pieces.append(piece._replace(obstacle=Obstacle.SPARE))
+        else:
+            pieces.append(piece)
+    return counting.candidate_of(index.blocks[block], pieces)
+
+
+def _order(found: tuple[stock.Slot, tree.Part]) -> tuple[int, int, int, int, str]:
     """Order for sub-slices: cubes that cannot serve a large slice anyway come first, fullest first."""
-    slot, piece_id = piece
-    return (*slot.wear, slot.block, slot.number, piece_id)
+    slot, part = found
+    return (*slot.wear, slot.block, slot.number, part.id)

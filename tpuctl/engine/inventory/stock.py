@@ -8,10 +8,10 @@ cube costs, whatever the size of the fleet. Blocks and cubes are numbered in the
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from tpuctl.engine.health import verdicts
-from tpuctl.engine.inventory import counting, obstacles, shelves, tree
+from tpuctl.engine.inventory import counting, entries, leaving, obstacles, shelves, tiers, tree
 from tpuctl.model import health as health_values
 from tpuctl.model import states, topology
 
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 
 Obstacle = obstacles.Obstacle
 _ALL = (1 << topology.HOSTS_PER_CUBE) - 1
-_LEVELS = topology.HOSTS_PER_CUBE + 1
-_SPOILED, _SHARED, _WHOLE = range(3)
-"""What a slice of whole cubes loses by a sub-slice there: nothing, nothing new, a cube."""
-_FIRST_WHOLE = _WHOLE * _LEVELS * _LEVELS
-"""Ranks from here on are of cubes that a slice of whole cubes could use."""
+HostCount = entries.HostCount
+Slot = entries.Slot
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,60 +34,6 @@ class Terms:
     allow_degraded: bool = False
     slice_name: str = ""
     """The slice whose claims do not stand in its own way."""
-
-
-class HostCount(NamedTuple):
-    """The 16 hosts of a cube; the three always sum to 16."""
-
-    free: int
-    used: int
-    broken: int
-    """Missing, or not usable even for the smallest shape."""
-
-
-class Slot:
-    """One cube."""
-
-    __slots__ = ("block", "claims", "cube", "holders", "number", "obstacle", "rank", "spoiled", "tree")
-
-    def __init__(self, cube: fleet.Cube, block: int, number: int) -> None:
-        self.cube = cube
-        self.block = block
-        self.number = number
-        self.holders: dict[str, int] = {}
-        """Slice -> its hosts, as bits."""
-        self.claims: tuple[str, ...] = ()
-        self.obstacle: obstacles.Obstacle | None = None
-        """What is wrong with the cube itself."""
-        self.spoiled = False
-        """If true, no slice of whole healthy cubes can use it: the place for sub-slices."""
-        self.tree: tree.Tree | None = None
-        self.rank: dict[topology.Topology, int] | None = None
-        """Where it stands on the shelves for sub-slices."""
-
-    @property
-    def used(self) -> int:
-        """Hosts that slices have, as bits."""
-        mask = 0
-        for hosts in self.holders.values():
-            mask |= hosts
-        return mask
-
-    @property
-    def wear(self) -> tuple[int, int]:
-        """Sub-slices go where this is least: into what no slice of whole cubes can use, the fullest first.
-
-        A shared cube comes after a spoiled one, since it is whole again when its sub-slices end.
-        """
-        used = self.used.bit_count()
-        return _SPOILED if self.spoiled else _SHARED if used else _WHOLE, -used
-
-    @property
-    def whole_obstacle(self) -> obstacles.Obstacle | None:
-        """Why a slice of whole cubes cannot take it."""
-        if self.holders and self.cube.has_nodes:
-            return Obstacle.IN_USE
-        return obstacles.of_claims(self.claims) if self.claims else self.obstacle
 
 
 Receipt = tuple[tuple[Slot, int], ...]
@@ -113,6 +56,8 @@ class Stock:
         self.held: dict[str, list[Slot]] = {}
         """Slice -> cubes of which it has hosts."""
         self._whole = shelves.BlockShelves()
+        self._tiers = tiers.Tiers(len(blocks)) if terms.allow_degraded else None
+        """None where all free cubes are healthy."""
         self._parts: dict[topology.Topology, shelves.CubeShelves] | None = None
         self._cached: dict[tuple[int, topology.Topology], counting.Candidate] = {}
         self._cube_of_part: Mapping[str, str] | None = None
@@ -125,20 +70,38 @@ class Stock:
             self._note_slice(item)
         for claim in snapshot.claims:
             if not claim.slice_name or claim.slice_name != terms.slice_name:
-                slot = self._slot_of(claim.cube_id)
+                slot = self.slot_of(claim.cube_id)
                 if slot is not None:
                     slot.claims = (*slot.claims, claim.holder)
         for number, slots in enumerate(self.slots):
-            for slot in slots:
-                if slot.whole_obstacle is None:
-                    self.free[number] |= 1 << slot.number
-            self._whole.put(number, self.free[number].bit_count())
+            self._whole.put(number, 0)
+            self._set_free(number, sum(1 << slot.number for slot in slots if slot.whole_obstacle is None))
 
     # -- asking ------------------------------------------------------------------------------------------
 
     def best_block(self, cubes: int, *, keep_free: int = 0) -> int | None:
-        """The block with the fewest free cubes that suffice; `keep_free` of them must be left over."""
+        """The block with the fewest free cubes that suffice; `keep_free` healthy ones must be left over.
+
+        Where degraded cubes may be taken, they come first (see `tiers`).
+        """
+        if self._tiers is not None:
+            return self._tiers.best(cubes, keep_free)
         return self._whole.best(cubes + keep_free)
+
+    def pick(self, block: int, cubes: int, count: int) -> int:
+        """The first `count` of some free cubes of a block (bits), degraded ones before healthy ones."""
+        if self._tiers is not None:
+            return self._tiers.pick(block, cubes, count)
+        return shelves.first(cubes, count)
+
+    def order(self, block: int, cubes: int, count: int) -> tuple[int, int]:
+        """Where a block with these cubes stands among blocks that all have `count`; the least is best."""
+        return (0, cubes.bit_count()) if self._tiers is None else self._tiers.order(block, cubes, count)
+
+    def healthy(self, block: int) -> int:
+        """The free cubes of a block, as bits, that are worth keeping as spares."""
+        free = self.free[block]
+        return free if self._tiers is None else self._tiers.of(block, free)[1]
 
     @property
     def largest(self) -> int:
@@ -158,7 +121,7 @@ class Stock:
         `only_spoiled` leaves whole healthy cubes alone, `avoid` the cubes with these numbers (bits).
         """
         parts = self._part_shelves()
-        below = _FIRST_WHOLE if only_spoiled else None
+        below = entries.FIRST_WHOLE if only_spoiled else None
         while True:
             found = parts[shape].best(block, below=below, avoid=avoid)
             if found is None:
@@ -204,7 +167,11 @@ class Stock:
     def tree_of(self, slot: Slot) -> tree.Tree:
         if slot.tree is None:
             slot.tree = tree.Tree(
-                slot.cube, self.terms.policy, self.now, allow_degraded=self.terms.allow_degraded
+                slot.cube,
+                self.terms.policy,
+                self.now,
+                allow_degraded=self.terms.allow_degraded,
+                leaving=slot.leaving,
             )
         return slot.tree
 
@@ -231,7 +198,7 @@ class Stock:
         """Give partitions to a slice by their ids, whoever else may have them; unknown ones are left out."""
         taken = []
         for partition_id in partition_ids:
-            slot = self._slot_of(partition_id)
+            slot = self.slot_of(partition_id)
             if slot is not None:
                 slot.holders[name] = slot.holders.get(name, 0) | _hosts_with(slot.cube, partition_id)
                 taken.append(slot)
@@ -280,8 +247,13 @@ class Stock:
 
     def _judge(self, slot: Slot) -> None:
         cube = slot.cube
-        verdict = verdicts.passing(cube, self.terms.policy, self.now).verdict
-        slot.spoiled = verdict is not states.Verdict.HEALTHY
+        judgement = verdicts.passing(cube, self.terms.policy, self.now)
+        verdict = judgement.verdict
+        flawed = verdict is not states.Verdict.HEALTHY
+        slot.leaving = leaving.verdict(cube, judgement) if flawed else None
+        slot.spoiled = flawed and slot.leaving is None
+        if self._tiers is not None:
+            self._tiers.judge(slot.block, slot.number, flawed=flawed, leaving=slot.leaving is not None)
         if not cube.has_nodes:
             slot.obstacle = Obstacle.NO_NODES
         else:
@@ -289,7 +261,7 @@ class Stock:
 
     def _note_slice(self, item: fleet.Slice) -> None:
         for partition_id in item.partition_ids:
-            slot = self._slot_of(partition_id)
+            slot = self.slot_of(partition_id)
             if slot is None:
                 continue
             hosts = _hosts_with(slot.cube, partition_id)
@@ -298,7 +270,7 @@ class Stock:
             if slot not in held[-1:]:
                 held.append(slot)
 
-    def _slot_of(self, partition_id: str) -> Slot | None:
+    def slot_of(self, partition_id: str) -> Slot | None:
         """The cube of a partition id of any shape; the table of all ids is made when one is not a cube's."""
         slot = self.slot_of_cube.get(partition_id)
         if slot is not None:
@@ -318,6 +290,8 @@ class Stock:
         if free != before:
             self.free[block] = free
             self._whole.move(block, before.bit_count(), free.bit_count())
+        if self._tiers is not None:
+            self._tiers.set_free(block, free)
 
     def _refresh(self, slots: Iterable[Slot]) -> None:
         slots = list(slots)
@@ -353,13 +327,13 @@ class Stock:
         used = slot.used
         if slot.claims or not slot.cube.has_nodes or used == _ALL:
             return
-        if trusted and not used and not slot.spoiled and slot.obstacle is None:
-            rank = _rank(slot, topology.HOSTS_PER_CUBE)
+        if trusted and not used and not slot.spoiled and slot.obstacle is None and slot.leaving is None:
+            rank = slot.rank_with(topology.HOSTS_PER_CUBE)
             shapes: Iterable[topology.Topology] = topology.SUB_SLICE_SHAPES
         else:
             partitions = self.tree_of(slot)
             free = (partitions.usable_hosts() & ~used).bit_count()
-            rank = _rank(slot, free)
+            rank = slot.rank_with(free)
             shapes = [shape for shape in topology.SUB_SLICE_SHAPES if partitions.has_free(shape, used)]
         for shape in shapes:
             slot.rank[shape] = rank
@@ -382,9 +356,3 @@ def _hosts_with(cube: fleet.Cube, partition_id: str) -> int:
         if partition_id in host.partition_ids:
             hosts |= 1 << index
     return hosts
-
-
-def _rank(slot: Slot, free: int) -> int:
-    """The order of `Slot.wear` as one number, and of equals the cube with the fewest free hosts."""
-    level, minus_used = slot.wear
-    return (level * _LEVELS + topology.HOSTS_PER_CUBE + minus_used) * _LEVELS + free

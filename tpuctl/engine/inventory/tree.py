@@ -50,15 +50,20 @@ class Tree:
         now: datetime.datetime,
         *,
         allow_degraded: bool,
+        leaving: states.Verdict | None = None,
     ) -> None:
+        """`leaving` is what it comes to that the whole cube goes away: no partition is better than that."""
         self.parts: dict[topology.Topology, list[Part]] = {shape: [] for shape in topology.SUB_SLICE_SHAPES}
         quiet = all(
             hosts_health.is_quiet(host) and host.partition_states == _ALL_HEALTHY for host in cube.hosts
         )
+        of_all = None
+        if leaving is not None:
+            of_all = obstacles.of_health(leaving, (), allow_degraded=allow_degraded)
         for index, shape in enumerate(topology.PARTITION_SHAPES[:-1]):
             for partition_id, mask in _hosts_by_id(cube.hosts, index).items():
-                obstacle = None
-                if not quiet or mask.bit_count() != shape.hosts:
+                obstacle = of_all
+                if obstacle is None and (not quiet or mask.bit_count() != shape.hosts):
                     hosts = tuple(host for bit, host in enumerate(cube.hosts) if mask >> bit & 1)
                     verdict = health.judge_part(hosts, shape, policy, now).verdict
                     obstacle = obstacles.of_health(verdict, hosts, allow_degraded=allow_degraded)
