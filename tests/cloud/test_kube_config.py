@@ -163,6 +163,19 @@ def test_a_plugin_that_never_answers(server, tmp_path, monkeypatch):
         read(path, tmp_path)
 
 
+def test_one_that_was_given_up_on_does_not_spoil_what_is_read_after_it(server, tmp_path, monkeypatch):
+    """It goes on in a thread of its own, and fails there while another file is read."""
+    slow = kubeconfig(tmp_path, server.url, plugin(tmp_path, "exec sleep 0.5"))
+    with monkeypatch.context() as hasty:
+        hasty.setattr(kube_config, "PLUGIN_TIMEOUT_S", 0.05)
+        with pytest.raises(errors.NotPermitted, match="gave no answer"):
+            read(slow, tmp_path)
+    (tmp_path / "later").mkdir()
+    answer = answer_of({"token": "t"})
+    later = plugin(tmp_path / "later", f"sleep 1; echo '{answer}'")
+    read(kubeconfig(tmp_path / "later", server.url, later), tmp_path)
+
+
 def test_a_plugins_words_of_another_logger_are_not_taken_for_its_failure(server, tmp_path):
     user = plugin(tmp_path, f"echo '{answer_of({'token': 't'})}'")
     logging.getLogger("elsewhere").error("not the plugin")

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import os
 import pathlib
+import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tpuctl.cloud import errors as cloud_errors
@@ -60,15 +61,15 @@ def authorization(configuration: Any) -> dict[str, str]:
 
     Raises NotPermitted if the plugin fails.
     """
-    with _heard() as words:
-        settings = _in_time(configuration.auth_settings)
+    with _heard() as ear:
+        settings = _in_time(ear.during(configuration.auth_settings))
     found = {
         str(setting["key"]): str(setting["value"])
         for setting in settings.values()
         if setting.get("in") == "header" and setting.get("value")
     }
-    if words:
-        raise _plugin_failed(words)
+    if ear.words:
+        raise _plugin_failed(ear.words)
     if configuration.api_key and not found:
         # Version 36.0.0 of the library loses the header without a word (kubernetes-client/python #2582).
         raise errors.NotPermitted(
@@ -96,8 +97,8 @@ def _use_kubeconfig(configuration: Any, context: context_module.Context) -> None
         )
 
     try:
-        with _heard() as words:
-            _in_time(read)
+        with _heard() as ear:
+            _in_time(ear.during(read))
     except (config.ConfigException, yaml.YAMLError, UnicodeDecodeError) as error:
         raise errors.UsageError(
             f"kubeconfig {where}: {cloud_errors.clean(error)}", hint=_hint(context)
@@ -106,8 +107,8 @@ def _use_kubeconfig(configuration: Any, context: context_module.Context) -> None
         raise errors.UsageError(f"kubeconfig {where} cannot be read: {error.strerror}") from error
     except (TypeError, AttributeError, KeyError, ValueError) as error:
         raise errors.UsageError(f"kubeconfig {where} is damaged: {cloud_errors.clean(error)}") from error
-    if words:
-        raise _plugin_failed(words)
+    if ear.words:
+        raise _plugin_failed(ear.words)
 
 
 def _hint(context: context_module.Context) -> str:
@@ -170,30 +171,41 @@ def _in_time(call: Callable[[], T]) -> T:
 
 
 class _Ear(logging.Handler):
-    """Collects what the library logs at error level."""
+    """Collects what the loader of kubeconfigs logs at error level during one call."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self._words = words
+        self.words: list[str] = []
+        self._thread: int | None = None
+
+    def during(self, call: Callable[[], T]) -> Callable[[], T]:
+        """The same call, listened to in the thread that makes it.
+
+        Others may log at the same time: a plugin that was given up on fails in a thread of its own, later.
+        """
+
+        def heard() -> T:
+            self._thread = threading.get_ident()
+            return call()
+
+        return heard
 
     def emit(self, record: logging.LogRecord) -> None:
-        # Other threads may log at the same time; only what the loader of kubeconfigs says counts.
-        if record.module in ("kube_config", "exec_provider"):
-            self._words.append(record.getMessage())
+        if record.thread == self._thread and record.module in ("kube_config", "exec_provider"):
+            self.words.append(record.getMessage())
 
 
 @contextlib.contextmanager
-def _heard() -> Iterator[list[str]]:
+def _heard() -> Iterator[_Ear]:
     """What the library logs inside: it reports a failing plugin to the root logger only and goes on without.
 
     A handler must be there in any case, or its call of `logging.error` would install one on stderr.
     """
-    words: list[str] = []
-    ear = _Ear(words)
+    ear = _Ear()
     root = logging.getLogger()
     root.addHandler(ear)
     try:
-        yield words
+        yield ear
     finally:
         root.removeHandler(ear)
 
