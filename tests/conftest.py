@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     Tell = Callable[[str], None]
+
+
+# How long an example takes says nothing on a machine that does other things too.
+hypothesis.settings.register_profile("tpuctl", deadline=None)
+hypothesis.settings.load_profile("tpuctl")
 
 
 @pytest.fixture(autouse=True, scope="session")

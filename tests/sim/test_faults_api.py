@@ -196,14 +196,15 @@ def test_silence_ends_with_the_connection(sim, when, done, tls):
 def test_silence_outlasts_an_impatient_client(sim):
     effect = api_faults.Timeout("after", hold_s=60)
     with api_faults.injected(sim, effect, verb="create"), pytest.raises(TimeoutError):
-        create(sim, timeout_s=SHORT_S)
+        create(sim, timeout_s=10 * SHORT_S)
     assert names(sim) == ["a"]
 
 
 def test_a_slow_answer_is_right(sim):
-    with api_faults.injected(sim, api_faults.Slow(SHORT_S), verb="create"):
+    # A busy machine may keep the client from its timeout for a while.
+    with api_faults.injected(sim, api_faults.Slow(10 * SHORT_S), verb="create"):
         with pytest.raises(TimeoutError):
-            create(sim, "late", timeout_s=SHORT_S / 5)
+            create(sim, "late", timeout_s=SHORT_S)
         assert create(sim, "patient").status == 201
 
 
