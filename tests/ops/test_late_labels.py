@@ -48,13 +48,18 @@ def one_lacks(scene: Rehearsal) -> ports_module.Ports:
     return counting(scene, lambda _, found: min(found, 31))
 
 
-def test_a_label_left_behind_does_not_keep_a_swapped_slice_away(
-    scene: Rehearsal, reporter: Recorder, one_stays: ports_module.Ports
-) -> None:
+def swapped(scene: Rehearsal, ports: ports_module.Ports, reporter: Recorder) -> swapping.Outcome:
+    """A slice of two cubes loses a host, and its cube is swapped."""
     before = swaps.busy_slice(scene)
     swaps.break_host(scene, before.partition_ids[0])
     shown = swaps.prepared_swap(scene, swapping.Wish())
-    outcome = swapping.swap(one_stays, reporter, shown, swapping.Wish())
+    return swapping.swap(ports, reporter, shown, swapping.Wish())
+
+
+def test_a_label_left_behind_does_not_keep_a_swapped_slice_away(
+    scene: Rehearsal, reporter: Recorder, one_stays: ports_module.Ports
+) -> None:
+    outcome = swapped(scene, one_stays, reporter)
     assert (outcome.slice.state, outcome.kept, outcome.lost) == (states.SliceState.ACTIVE, 16, ())
     assert "slice train is gone, and its label is still on 1 host after 120 s" in reporter.warnings
     assert waiting.LABELS_S < outcome.waited_s < 2 * waiting.LABELS_S + 120
@@ -72,10 +77,7 @@ def test_nor_a_slice_from_ending(scene: Rehearsal, reporter: Recorder, one_stays
 def test_a_label_that_does_not_come_keeps_no_pods_of_a_swapped_slice_waiting(
     scene: Rehearsal, reporter: Recorder, one_lacks: ports_module.Ports
 ) -> None:
-    before = swaps.busy_slice(scene)
-    swaps.break_host(scene, before.partition_ids[0])
-    shown = swaps.prepared_swap(scene, swapping.Wish())
-    outcome = swapping.swap(one_lacks, reporter, shown, swapping.Wish())
+    outcome = swapped(scene, one_lacks, reporter)
     assert (outcome.restarted, outcome.kept, outcome.lost) == (16, 16, ())
     told = "slice train is ACTIVE, 31 of 32 hosts are labelled after 120 s; going on without the others"
     assert told in reporter.warnings

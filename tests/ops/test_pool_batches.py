@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from starlette import responses
 
 from tests.ops.conftest import Recorder, scene_of
 from tests.ops.test_carving import POLICY, counts, setup
-from tests.ops.test_pool_faults import answering, running_at, started
+from tests.ops.test_pool_faults import answering, intercepted, running_at, started
 from tpuctl.model import errors
 from tpuctl.ops import carving, operations
 
@@ -52,16 +51,6 @@ class Service:
         return refusal(*AWAY)
 
 
-@contextlib.contextmanager
-def served(scene: rehearsal.Rehearsal, service):
-    hooks = scene.simulator.world.gke.intercept
-    scene.simulator.call(lambda: hooks.insert(0, service))
-    try:
-        yield service
-    finally:
-        scene.simulator.call(lambda: hooks.remove(service))
-
-
 @pytest.mark.parametrize("commits", [True, False], ids=["made", "not made"])
 @pytest.mark.parametrize("away_s", [0.0, 60.0, 300.0])
 def test_an_open_outcome_of_one_pool_is_cleared_up_and_the_others_go_on(
@@ -69,7 +58,7 @@ def test_an_open_outcome_of_one_pool_is_cleared_up_and_the_others_go_on(
 ) -> None:
     """Of the third creation nobody hears, and for a while nobody can look either."""
     with scene_of(cubes=6, slice_controller=True) as scene:
-        with served(scene, Service(scene, at=3, away_s=away_s, commits=commits)):
+        with intercepted(scene, Service(scene, at=3, away_s=away_s, commits=commits)):
             outcome = setup(scene, reporter)
         assert counts(outcome) == {"full": 6, "partial": 0, "failed": 0}
         assert reporter.warnings == []
@@ -81,7 +70,7 @@ def test_an_open_outcome_of_one_pool_is_cleared_up_and_the_others_go_on(
 def test_an_outage_without_end_ends_the_run(reporter: Recorder) -> None:
     with scene_of(cubes=6, slice_controller=True) as scene:
         clock = scene.ports.clock
-        with served(scene, Service(scene, at=3, away_s=1e9, commits=True)):
+        with intercepted(scene, Service(scene, at=3, away_s=1e9, commits=True)):
             prepared = carving.prepare(scene.ports, policy=POLICY)
             begun_s = clock.monotonic_s()
             with pytest.raises(errors.Unavailable, match="cannot list operations"):
@@ -109,7 +98,7 @@ def test_a_pool_that_is_never_answered_fails_alone(reporter: Recorder) -> None:
             asked.append(scene.simulator.world.clock.now_s)
             return refusal(*AWAY)
 
-        with served(scene, service):
+        with intercepted(scene, service):
             outcome = carving.execute(scene.ports, reporter, prepared)
         assert counts(outcome) == {"full": 3, "partial": 0, "failed": 1}
         [failed] = [item for item in outcome.results if item.result is carving.Result.FAILED]
@@ -136,7 +125,7 @@ def test_a_creation_that_arrives_late_is_not_a_name_that_somebody_took(reporter:
             await proceed()
             return refusal(*TAKEN)
 
-        with served(scene, service):
+        with intercepted(scene, service):
             outcome = carving.execute(scene.ports, reporter, prepared)
         assert counts(outcome) == {"full": 3, "partial": 0, "failed": 0}
         assert reporter.warnings == []

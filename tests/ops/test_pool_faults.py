@@ -37,12 +37,19 @@ def answering(scene: rehearsal.Rehearsal, answer):
     async def intercept(request, _proceed):
         return answer(request)
 
-    hooks = scene.simulator.world.gke.intercept
-    scene.simulator.call(lambda: hooks.insert(0, intercept))
-    try:
+    with intercepted(scene, intercept):
         yield
+
+
+@contextlib.contextmanager
+def intercepted(scene: rehearsal.Rehearsal, hook):
+    """Calls to the GKE API go through `hook(request, proceed)` first."""
+    hooks = scene.simulator.world.gke.intercept
+    scene.simulator.call(lambda: hooks.insert(0, hook))
+    try:
+        yield hook
     finally:
-        scene.simulator.call(lambda: hooks.remove(intercept))
+        scene.simulator.call(lambda: hooks.remove(hook))
 
 
 @contextlib.contextmanager

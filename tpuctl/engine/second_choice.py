@@ -70,6 +70,21 @@ def can_form(
     return isinstance(placement.place(as_if_over(snapshot, operation), request), placement.Placement)
 
 
+def other_holders(snapshot: fleet.Fleet, item: fleet.Slice) -> Sequence[str]:
+    """Other slices that name partitions in the cubes of `item`."""
+    cubes = {snapshot.cube_of_partition.get(part, part) for part in item.partition_ids}
+    mine = {host.name for host in snapshot.hosts_of(item)}
+    return sorted(
+        {
+            name
+            for cube in cubes
+            for name in snapshot.holders.get(cube, ())
+            if name != item.name
+            and mine & {host.name for host in snapshot.hosts_of(snapshot.slices_by_name[name])}
+        }
+    )
+
+
 def as_if_over(snapshot: fleet.Fleet, operation: operations.Operation) -> fleet.Fleet:
     """The fleet without the operation's attempt, and with what was the slice's own open for it again."""
     own = {snapshot.cube_of_partition.get(part, part) for part in operation.old_partitions}

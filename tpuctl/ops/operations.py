@@ -13,7 +13,7 @@ from tpuctl.ops import locking
 from tpuctl.ops import ports as ports_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tpuctl.model import fleet
     from tpuctl.ops import waiting
@@ -55,6 +55,17 @@ def finish(ports: ports_module.Ports, deadline: waiting.Deadline, operation: por
         operation = current(ports, operation)
     if operation.status is _Status.FAILED:
         raise errors.TpuctlError(f"{operation.kind} {operation.target} failed: {operation.error}")
+
+
+def running(
+    ports: ports_module.Ports, kind: str, targets: Collection[str]
+) -> Sequence[ports_module.Operation]:
+    """Operations of a kind that somebody has begun on these and that still run."""
+    return [
+        operation
+        for operation in (ports.pools.operations() if targets else ())
+        if operation.kind == kind and operation.target in targets and operation.status is _Status.RUNNING
+    ]
 
 
 def current(ports: ports_module.Ports, operation: ports_module.Operation) -> ports_module.Operation:
@@ -132,7 +143,8 @@ class Batch:
 
     def run(self, create: Sequence[fleet.PoolSpec], adopt: Sequence[fleet.NodePool]) -> dict[str, str]:
         """Make all pools, and wait for those that an earlier run has begun; pool -> why it failed."""
-        self._adopt({pool.name for pool in adopt})
+        begun = running(self._ports, CREATE_POOL, {pool.name for pool in adopt})
+        self._running = {operation.name: operation for operation in begun}
         self._to_come.extend(create)
         self._total = len(create) + len(self._running)
         while self._to_come or self._running or self._open:
@@ -150,12 +162,6 @@ class Batch:
     @property
     def _has_room(self) -> bool:
         return bool(self._to_come) and len(self._running) + len(self._open) < self._in_flight
-
-    def _adopt(self, pools: set[str]) -> None:
-        for operation in self._ports.pools.operations() if pools else ():
-            running = operation.status is _Status.RUNNING
-            if running and operation.kind == CREATE_POOL and operation.target in pools:
-                self._running[operation.name] = operation
 
     def _try(self, spec: fleet.PoolSpec) -> bool:
         """Start one; False if no more is to be asked for in this turn."""
@@ -217,8 +223,8 @@ class Batch:
     def _settle(self, found: Sequence[ports_module.Operation]) -> None:
         """Find out what became of pools whose creation was not answered: operations first, pools after."""
         for operation in found:
-            running = operation.kind == CREATE_POOL and operation.status is _Status.RUNNING
-            if running and self._open.pop(operation.target, None) is not None:
+            is_ours = operation.kind == CREATE_POOL and operation.status is _Status.RUNNING
+            if is_ours and self._open.pop(operation.target, None) is not None:
                 self._running[operation.name] = operation
         pools = {pool.name: pool for pool in self._ports.pools.list()} if self._open else {}
         for name, (spec, why) in list(self._open.items()):

@@ -12,7 +12,6 @@ from tpuctl.ops import ports as ports_module
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-_SHOWN = 3
 SOURCES = (*running.SOURCES, fleet.SourceName.PODS, fleet.SourceName.NODE_POOLS)
 
 
@@ -76,25 +75,15 @@ def _start_all(
                 conflict.details += tuple(f"{name}: its deletion was asked for" for name in started)
                 raise
             reporter.going_on("GKE goes on deleting node pools; see: tpuctl nodepool list")
-            started |= _running(choosing, found)
+            stopping = {pool.name for pool in found if pool.status is states.PoolStatus.STOPPING}
+            deletions = operations.running(choosing, operations.DELETE_POOL, stopping)
+            started |= {operation.target: operation for operation in deletions}
             busy = _ask(choosing, reporter, found, started)
         if busy is None:
             return list(started.values())
         reporter.step(f"the cluster is busy, waiting: {busy.message}")
         if not deadline.pause(operations.BUSY_PAUSE_S):
             raise errors.TimedOut(operations.STAYED_BUSY) from busy
-
-
-def _running(ports: ports_module.Ports, pools: Sequence[fleet.NodePool]) -> dict[str, ports_module.Operation]:
-    """Deletions of these pools that somebody has begun."""
-    stopping = {pool.name for pool in pools if pool.status is states.PoolStatus.STOPPING}
-    return {
-        operation.target: operation
-        for operation in (ports.pools.operations() if stopping else ())
-        if operation.target in stopping
-        and operation.kind == operations.DELETE_POOL
-        and operation.status is ports_module.OperationStatus.RUNNING
-    }
 
 
 def _ask(
@@ -146,6 +135,6 @@ def _way_out(snapshot: fleet.Fleet, used: Iterable[fleet.NodePool], me: Callable
     slices = {name for key in keys for name in snapshot.holders.get(key, ())} - in_operation
     commands = [f"tpuctl slice deform {name}" for name in sorted(slices)]
     commands += ways_out.freeing(snapshot, keys, me)
-    rest = f"; and {len(commands) - _SHOWN} more like it" if len(commands) > _SHOWN else ""
-    shown = "; ".join(commands[:_SHOWN])
-    return f"first: {shown}{rest}" if commands else "see: tpuctl slice list, tpuctl operation list"
+    if not commands:
+        return "see: tpuctl slice list, tpuctl operation list"
+    return f"first: {ways_out.first_few(commands)}"

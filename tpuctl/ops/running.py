@@ -271,7 +271,7 @@ class Runner:
 
     def _try_others(self, item: fleet.Slice, why: str) -> None:
         snapshot = self._ports.fleet.observe(SOURCES)
-        holders = other_holders(snapshot, item)
+        holders = second_choice.other_holders(snapshot, item)
         passing = item.state is states.SliceState.CREATION_FAILED and not holders
         if passing and self._same_again < SAME_AGAIN:
             self._same_again += 1
@@ -390,21 +390,6 @@ class Runner:
             f"{goes_on}operation {operation.id} is open and its cubes are kept; "
             f"finish it with: tpuctl operation resume {operation.id}"
         )
-
-
-def other_holders(snapshot: fleet.Fleet, item: fleet.Slice) -> Sequence[str]:
-    """Other slices that name partitions in the cubes of `item`."""
-    cubes = {snapshot.cube_of_partition.get(part, part) for part in item.partition_ids}
-    mine = {host.name for host in snapshot.hosts_of(item)}
-    return sorted(
-        {
-            name
-            for cube in cubes
-            for name in snapshot.holders.get(cube, ())
-            if name != item.name
-            and mine & {host.name for host in snapshot.hosts_of(snapshot.slices_by_name[name])}
-        }
-    )
 
 
 def _listed(before: operations.Operation, after: operations.Operation) -> str:

@@ -10,7 +10,7 @@ from tpuctl.model import operations, topology
 from tpuctl.ops import remaking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from tpuctl.model import fleet
 
@@ -55,9 +55,13 @@ def opening(snapshot: fleet.Fleet, request: placement.Request, me: Callable[[], 
 
 def _said(snapshot: fleet.Fleet, actions: Iterable[mending.Action], me: Callable[[], str]) -> str:
     steps = [step for action in actions for step in commands(snapshot, action, me)]
+    return f"this would make it fit: {first_few(steps)}"
+
+
+def first_few(steps: Sequence[str]) -> str:
+    """Commands in a row, and how many more there are."""
     rest = len(steps) - _SHOWN
-    shown = "; ".join(steps[:_SHOWN]) + (f"; and {rest} more like it" if rest > 0 else "")
-    return f"this would make it fit: {shown}"
+    return "; ".join(steps[:_SHOWN]) + (f"; and {rest} more like it" if rest > 0 else "")
 
 
 def allowing_degraded_helps(snapshot: fleet.Fleet, request: placement.Request) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.ops.conftest import Recorder, scene_of
 from tests.ops.reconciling.conftest import world_of
+from tests.ops.test_pool_faults import intercepted
 from tpuctl.model import declared, names, reconciling
 from tpuctl.ops.reconciling import outcomes
 from tpuctl.sim import behaviour
@@ -30,12 +31,8 @@ def asked_for(scene: Rehearsal) -> Iterator[list[dict[str, Any]]]:
         if request.method == "POST" and request.url.path.endswith("/nodePools"):
             asked.append((await request.json())["nodePool"])
 
-    hooks = scene.simulator.world.gke.intercept
-    scene.simulator.call(lambda: hooks.insert(0, note))
-    try:
+    with intercepted(scene, note):
         yield asked
-    finally:
-        scene.simulator.call(lambda: hooks.remove(note))
 
 
 def world_with(scene: Rehearsal, reporter: Recorder, settings: declared.PoolSettings):
